@@ -1,0 +1,1 @@
+//! Spawn, contain, watch and kill process trees; place them on CPUs.

@@ -1,0 +1,1 @@
+//! The built-in server and client: a pre-forked accept() server and a connection client.

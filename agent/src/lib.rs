@@ -1,0 +1,1 @@
+//! The agent: runs tasks on a host on behalf of a controller.

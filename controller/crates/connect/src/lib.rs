@@ -1,0 +1,1 @@
+//! Ways to reach an agent; each ends in a tonic channel.

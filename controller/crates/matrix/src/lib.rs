@@ -1,0 +1,1 @@
+//! The matrix file: parse, check, expand, plan.

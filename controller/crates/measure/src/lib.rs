@@ -1,0 +1,1 @@
+//! Output parsers: bytes in, samples out.

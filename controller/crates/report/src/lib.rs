@@ -1,0 +1,1 @@
+//! Statistics, tables and exports of stored results.

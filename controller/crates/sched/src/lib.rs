@@ -1,0 +1,1 @@
+//! The state machine of a run: attempts, leases, barriers, retries.

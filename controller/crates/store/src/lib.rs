@@ -1,0 +1,1 @@
+//! Durable results: runs, attempts, samples and the journal.

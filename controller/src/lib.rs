@@ -1,0 +1,1 @@
+//! The controller: drives matrices through agents and reports what was measured.

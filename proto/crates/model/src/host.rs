@@ -1,0 +1,73 @@
+//! What a host says of itself, and who holds it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{LeaseEpoch, RunId};
+
+/// Facts about a host, read by its agent. Anything the kernel does not expose is `None` or empty, never guessed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostFacts {
+    /// Name the host has of itself.
+    pub hostname: String,
+    /// Kernel release, as `uname -r`.
+    pub kernel_release: String,
+    /// Kernel version, as `uname -v`.
+    pub kernel_version: String,
+    /// Hardware name, as `uname -m`.
+    pub machine: String,
+    /// Changes at every boot.
+    pub boot_id: String,
+    /// Online CPUs with their place in the topology, by ascending number.
+    pub cpus: Vec<CpuCore>,
+    /// CPUs the kernel knows of, online or not.
+    pub cpus_present: u32,
+    /// Model name of the first CPU.
+    pub cpu_model: String,
+    /// Physical memory in bytes.
+    pub memory_bytes: u64,
+    /// Frequency governor of the first CPU, where exposed.
+    pub governor: Option<String>,
+    /// CPU vulnerability -> state of its mitigation, where exposed.
+    pub mitigations: Vec<(String, String)>,
+    /// 2 when a cgroup v2 hierarchy serves containment, 1 for v1, 0 for neither.
+    pub cgroup_version: u32,
+    /// How process trees are contained: `cgroup2`, `cgroup1` or `process-group`.
+    pub containment: String,
+    /// Settings that belong to every record: sysctl name -> value.
+    pub sysctls: Vec<(String, String)>,
+    /// Kernel command line.
+    pub cmdline: String,
+    /// Kernel taint mask.
+    pub tainted: u64,
+    /// Hypervisor, when the CPU says that there is one.
+    pub hypervisor: Option<String>,
+    /// Clock source in use.
+    pub clocksource: String,
+}
+
+/// One online CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuCore {
+    /// The kernel's number of it.
+    pub cpu: u32,
+    /// Physical core, unique within its package.
+    pub core: u32,
+    /// Package (socket).
+    pub package: u32,
+    /// NUMA node.
+    pub node: u32,
+}
+
+/// Who holds a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseInfo {
+    /// The run that holds it.
+    pub run: RunId,
+    /// Fences older owners.
+    pub epoch: LeaseEpoch,
+    /// Who that is, for people: user, machine, process.
+    pub holder: String,
+    /// Since when, in milliseconds since the Unix epoch, UTC.
+    pub since_unix_ms: u64,
+}
