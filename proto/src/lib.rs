@@ -2,6 +2,6 @@
 
 /// Generated code.
 pub mod v1 {
-    #![expect(missing_docs, reason = "generated; the .proto files are the documentation")]
+    #![expect(missing_docs, unused_qualifications, reason = "generated; the .proto files are the documentation")]
     tonic::include_proto!("drover.v1");
 }
