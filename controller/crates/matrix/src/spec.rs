@@ -1,0 +1,262 @@
+//! The checked parts of a matrix as plain types: what `decode` produces, what the controller, the scheduler's
+//! driver and `render` read. Everything here has passed all static checks.
+
+use std::{sync::Arc, time::Duration};
+
+use drover_model::{AxisValue, CpuPart, Direction, Name, ParserSpec, StopPolicy};
+use serde::Serialize;
+
+use crate::template::Template;
+
+/// A command that must be installed where the matrix runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// The command as looked up in `PATH`.
+    pub command: String,
+    /// The Debian package that has it, where its name differs from the command's.
+    pub package: Option<String>,
+}
+
+impl Requirement {
+    /// The Debian package to install when the command is missing.
+    #[must_use]
+    pub fn package(&self) -> &str {
+        self.package.as_deref().unwrap_or(&self.command)
+    }
+}
+
+/// A factor and its levels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Its name.
+    pub name: Name,
+    /// Its levels in the order of the file, ranges expanded, text as written.
+    pub values: Vec<AxisValue>,
+}
+
+impl Axis {
+    /// Whether the agent makes this axis true on the machine (`kernel`, `cpus`) before a number counts.
+    #[must_use]
+    pub fn is_machine(&self) -> bool {
+        matches!(self.name.as_str(), "kernel" | "cpus")
+    }
+}
+
+/// What a role launches, and how.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Role {
+    /// Its name.
+    pub name: Name,
+    /// What is executed.
+    pub command: Command,
+    /// Roles that must be ready (services) or ended (awaited roles) before this one starts.
+    pub after: Vec<Name>,
+    /// Ports it needs, in the order of the file.
+    pub ports: Vec<Port>,
+    /// Conditions of readiness; a role that has any is a service.
+    pub ready: Vec<ReadyTemplate>,
+    /// Time allowed from the start until all conditions hold.
+    #[serde(skip)]
+    pub within: Duration,
+    /// How it is asked to end.
+    pub stop: StopPolicy,
+    /// Environment variables on top of the agent's cleaned environment.
+    pub env: Vec<(String, Template)>,
+    /// Files written into the attempt's folder before the start.
+    pub files: Vec<RoleFile>,
+    /// Which parser reads its output; `None` when nothing is measured here.
+    pub measure: Option<ParserSpec>,
+    /// Exit statuses that count as success.
+    pub status: ExitStatuses,
+    /// Time allowed from the start.
+    #[serde(skip)]
+    pub timeout: Duration,
+    /// Bytes kept of each output stream.
+    #[serde(skip)]
+    pub output: u64,
+    /// Side of the cell's CPUs that it runs on; `None` when the matrix has no axis `cpus`.
+    pub placement: Option<CpuPart>,
+}
+
+impl Role {
+    /// Whether it is a service: it must become ready, stay up until the awaited roles ended, and is then stopped. Any
+    /// other role is awaited: it runs to its end.
+    #[must_use]
+    pub fn is_service(&self) -> bool {
+        !self.ready.is_empty()
+    }
+}
+
+/// What is executed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// A list of arguments, each rendered by itself: no shell.
+    Argv(Vec<Template>),
+    /// Text for `sh -c`.
+    Shell(Template),
+}
+
+/// A port that a role needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Port {
+    /// The template variable that holds its number.
+    pub name: Name,
+    /// Its number when the matrix fixes it; otherwise the agent reserves a free one.
+    pub fixed: Option<u16>,
+}
+
+/// A condition of readiness before rendering.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadyTemplate {
+    /// A TCP connection to one of the role's own ports, by its place in [`Role::ports`].
+    Port(usize),
+    /// A TCP connection to `address:port`.
+    Tcp(Template),
+    /// A connection to a Unix stream socket.
+    Unix(Template),
+    /// A line of output that contains this text.
+    Log(Template),
+    /// `GET` on this URL.
+    Http(Template),
+    /// A command that exits with 0.
+    Command(Vec<Template>),
+    /// Exactly this many processes.
+    Processes(Template),
+}
+
+/// A file that a role needs in the attempt's folder.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RoleFile {
+    /// Relative path below the attempt's folder.
+    pub path: String,
+    /// What is in it.
+    pub contents: FileContents,
+    /// Whether it may be executed.
+    pub executable: bool,
+}
+
+/// Where the contents of a file come from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileContents {
+    /// Written in the matrix, rendered per trial.
+    Inline(Template),
+    /// A file beside the matrix, not yet loaded: the place in [`crate::Matrix::file_references`].
+    Reference(usize),
+    /// A loaded file that is rendered per trial.
+    Loaded(Template),
+    /// A loaded file that is passed on byte by byte.
+    Raw(#[serde(serialize_with = "raw_digest")] Arc<[u8]>),
+}
+
+/// Raw files take part in a cell's identity by their hash, which is short.
+fn raw_digest<S: serde::Serializer>(bytes: &Arc<[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&drover_model::CellKey::of([&**bytes]))
+}
+
+/// Exit statuses that count as success.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExitStatuses {
+    /// Any status.
+    Any,
+    /// One of these.
+    These(Vec<i32>),
+}
+
+impl ExitStatuses {
+    /// Whether an exit status counts as success.
+    #[must_use]
+    pub fn accept(&self, status: i32) -> bool {
+        match self {
+            Self::Any => true,
+            Self::These(list) => list.contains(&status),
+        }
+    }
+}
+
+/// A declared metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// Its name.
+    pub name: Name,
+    /// Its unit, as printed.
+    pub unit: String,
+    /// Which way it improves.
+    pub better: Direction,
+    /// The one that tables show by default; exactly one metric has it.
+    pub primary: bool,
+    /// Where its sample comes from, when the name alone does not say it.
+    pub from: Option<SampleSource>,
+    /// Expression over samples that gives its value, as written.
+    pub value: Option<String>,
+    /// Condition that its value must fulfil, as written.
+    pub must: Option<String>,
+    /// What it means.
+    pub about: String,
+}
+
+/// Where a metric's sample comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SampleSource {
+    /// The measured role.
+    pub role: Name,
+    /// The sample; by default the one named as the metric.
+    pub sample: Option<String>,
+}
+
+/// In which order trials run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Blocks by reboot cost (kernel, then CPUs); inside a block one repetition of every cell per round, each round
+    /// shuffled.
+    #[default]
+    Interleaved,
+    /// As written: every cell with all its repetitions, one after the other.
+    Declared,
+    /// All trials shuffled, whatever reboots that costs.
+    Shuffled,
+}
+
+/// Default layout of the matrix's table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Axes down the side.
+    pub rows: Vec<Name>,
+    /// Axes across the top.
+    pub cols: Vec<Name>,
+    /// Axes that make a table each.
+    pub facet: Vec<Name>,
+}
+
+/// How trials are repeated, bounded and tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Repetitions of every cell.
+    pub repeat: u32,
+    /// Order of the trials.
+    pub order: Order,
+    /// Seed of the order, when the matrix fixes it.
+    pub seed: Option<u64>,
+    /// Time allowed for a task whose role does not say.
+    pub timeout: Duration,
+    /// Attempts after our own faults.
+    pub retries: u32,
+    /// Attempts after an `ng`.
+    pub after_ng: u32,
+}
+
+/// A file beside the matrix that a role refers to. The caller loads it: this crate does no I/O.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileReference {
+    /// The role that needs it.
+    pub role: Name,
+    /// Path relative to the folder of the matrix file, as written: no `..`, not absolute.
+    pub path: String,
+    /// Whether it is passed on byte by byte, without templates.
+    pub raw: bool,
+    /// Where the matrix names it, in bytes of the matrix file.
+    pub span: std::ops::Range<usize>,
+}
