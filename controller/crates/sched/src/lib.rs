@@ -1,1 +1,38 @@
 //! The state machine of a run: attempts, leases, barriers, retries.
+//!
+//! [`Scheduler`] decides, the driver (in the crate `drover`) acts: it feeds every thing that happened as an [`Event`] to
+//! [`Scheduler::step`] and carries out the [`Effect`]s that come back. There is no clock, no randomness, no I/O and no
+//! task in here: the same events at the same times give the same effects, so a run can be replayed and simulated.
+//!
+//! # What the driver promises
+//!
+//! - Events are delivered one by one, `now` never goes back.
+//! - Effects on one host are carried out in the order given; those on the store and the journal likewise.
+//! - An effect may be repeated after a lost connection; every one of them is safe to repeat.
+//! - Answers to calls (`AttemptPrepared`, `TaskRefused`, `BarrierFailed`, `Collected`, ...) that were made on a
+//!   connection are not delivered after that connection's `HostLost`. Task events may be: what an agent has said stays
+//!   true.
+//! - After `LeaseGranted` every spooled event of the `known` tasks that this process has not delivered yet is
+//!   delivered; delivering one twice is harmless.
+//! - If [`Scheduler::next_deadline`] has passed, `TimerElapsed` is delivered. Too early or too often is harmless.
+//!
+//! # Which events are ignored
+//!
+//! Late, duplicate and stale events are legal. Each is ignored by one of these rules:
+//!
+//! - an event about an attempt that is not open (never drawn, or already stored);
+//! - an answer that the attempt does not wait for in its present stage;
+//! - a task event that is not news: a task only moves forward through started, armed, released, ready, ended;
+//! - a task event about a task that was never sent, nor known to the agent;
+//! - an event about a host in a state that does not wait for it, or about a host that is not of the run;
+//! - everything after [`Effect::Finish`].
+
+mod effect;
+mod event;
+mod plan;
+mod scheduler;
+
+pub use effect::{Effect, Effects, Ended, Progress};
+pub use event::{CollectOutcome, Ending, Event, KnownTask, TaskChange};
+pub use plan::{Order, PastAttempt, Plan, PlanError, Reconnect, RoleKind, RoleShape, StatusPolicy};
+pub use scheduler::Scheduler;

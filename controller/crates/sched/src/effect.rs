@@ -1,0 +1,188 @@
+//! What to do: the output of [`Scheduler::step`](crate::Scheduler::step), carried out by the driver.
+
+use std::{collections::VecDeque, time::Duration};
+
+use drover_model::{AttemptId, Name, TaskId, Verdict};
+
+/// Something to do. Each is safe to repeat.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Connect to the host's agent, starting one where that is our job; drop any former connection. Answered by
+    /// `HostConnected` or `HostLost`.
+    ConnectHost {
+        /// The host.
+        host: Name,
+    },
+    /// Take the host for the run. Answered by `LeaseGranted`, `LeaseRefused` or `HostLost`.
+    AcquireLease {
+        /// The host.
+        host: Name,
+    },
+    /// Give the host back. Answered by `LeaseReleased` or `HostLost`.
+    ReleaseLease {
+        /// The host.
+        host: Name,
+    },
+    /// Write down durably that these attempts may be sent to their hosts. An attempt that is in the journal already moves
+    /// to the host named here. Answered by `AttemptsJournalled` or `JournalFailed`.
+    JournalAttempts {
+        /// Attempts with their hosts, in the order in which they will be begun.
+        attempts: Vec<(AttemptId, Name)>,
+    },
+    /// Reserve ports and render templates. For an attempt that the agent knows, the ports reserved before are used.
+    /// Answered by `AttemptPrepared` or `AttemptUnprepared`.
+    PrepareAttempt {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Where it will run.
+        host: Name,
+    },
+    /// Start a task. Answered by its events, or `TaskRefused`.
+    StartTask {
+        /// Where.
+        host: Name,
+        /// The task.
+        task: TaskId,
+        /// Whether it waits at the barrier.
+        hold: bool,
+    },
+    /// Release all held tasks of the attempt at one instant. Answered by their `Released`, or `BarrierFailed`.
+    ReleaseBarrier {
+        /// Where.
+        host: Name,
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// End a task. Answered by its `Ended`; a task that is over, or unknown to the agent, needs no answer.
+    StopTask {
+        /// Where.
+        host: Name,
+        /// The task.
+        task: TaskId,
+        /// Now, without grace.
+        kill: bool,
+    },
+    /// Fetch and keep the outputs of these tasks, parse those that are measured, evaluate metrics and their `must`s.
+    /// Answered by `Collected`.
+    Collect {
+        /// Where it ran.
+        host: Name,
+        /// The attempt.
+        attempt: AttemptId,
+        /// Its tasks that were started and have ended.
+        tasks: Vec<TaskId>,
+    },
+    /// Store the attempt durably. Answered by `AttemptStored` or `StoreFailed`.
+    StoreAttempt {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Where it ran, or would have run; `None` if no host could be had.
+        host: Option<Name>,
+        /// What became of it.
+        verdict: Verdict,
+        /// No further attempt of this trial follows.
+        is_final: bool,
+        /// When it was begun, on the clock of `now`.
+        begun: Duration,
+        /// When its last task ended, on the clock of `now`.
+        ended: Duration,
+        /// Microseconds between the first and the last release at the start barrier, when one was used.
+        start_skew_us: Option<u64>,
+        /// `false` when a first try to store it failed for lack of space: store the bare verdict, drop its outputs.
+        with_outputs: bool,
+    },
+    /// The attempts are stored: their spools, outputs and folders on the agent may go. Answered by `AttemptsForgotten`
+    /// (or, after a lost connection, ordered again).
+    ForgetAttempts {
+        /// Where.
+        host: Name,
+        /// The attempts.
+        attempts: Vec<AttemptId>,
+    },
+    /// The run is over. The last effect.
+    Finish {
+        /// Why it is over.
+        ended: Ended,
+        /// What was reached.
+        progress: Progress,
+    },
+}
+
+/// Why a run is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Every trial has its final verdict.
+    Complete,
+    /// The user stopped it.
+    Interrupted,
+    /// No host is left to run on.
+    HostsUnavailable {
+        /// What became of the last one.
+        why: String,
+    },
+    /// Results could not be stored any more. What was not stored is still held by the agents.
+    StoreFailed {
+        /// What was seen.
+        why: String,
+        /// Whether the cause is a full disk.
+        disk_full: bool,
+    },
+}
+
+/// Where the run stands, former controllers' work included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Trials whose final verdict is `ok`.
+    pub ok: u64,
+    /// Trials whose final verdict is `suspect`.
+    pub suspect: u64,
+    /// Trials whose final verdict is `ng`.
+    pub ng: u64,
+    /// Trials whose final verdict is `error`.
+    pub error: u64,
+    /// Trials whose final verdict is `missing`.
+    pub missing: u64,
+    /// Attempts stored that are not their trial's last word.
+    pub passing: u64,
+}
+
+impl Progress {
+    /// Trials with a final verdict.
+    #[must_use]
+    pub fn finished(&self) -> u64 {
+        self.ok + self.suspect + self.ng + self.error + self.missing
+    }
+}
+
+/// Effects in the order in which they are to be carried out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Effects(VecDeque<Effect>);
+
+impl Effects {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends one.
+    pub fn push(&mut self, effect: Effect) {
+        self.0.push_back(effect);
+    }
+
+    /// Takes the oldest.
+    pub fn pop(&mut self) -> Option<Effect> {
+        self.0.pop_front()
+    }
+
+    /// Whether nothing is to be done.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes all of them, oldest first.
+    pub fn drain(&mut self) -> impl Iterator<Item = Effect> + '_ {
+        self.0.drain(..)
+    }
+}

@@ -1,0 +1,210 @@
+//! What happened: the input of [`Scheduler::step`](crate::Scheduler::step), made by the driver.
+
+use drover_model::{
+    AttemptId, Doubt, EndKind, ErrorCause, Name, TaskEnd, TaskEvent, TaskEventKind, TaskId, Verdict,
+};
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The run, its cells and its hosts are in the store: work may begin. The first event.
+    RunOpened,
+
+    /// A connection to the agent stands and it has said hello. Answers [`ConnectHost`](crate::Effect::ConnectHost).
+    HostConnected {
+        /// The host.
+        host: Name,
+        /// Changes at every boot of the host.
+        boot_id: String,
+    },
+    /// The connection is gone, or could not be made. Tasks on the host may run on.
+    HostLost {
+        /// The host.
+        host: Name,
+        /// What was seen.
+        why: String,
+    },
+    /// The host is ours under a new epoch. Answers [`AcquireLease`](crate::Effect::AcquireLease).
+    LeaseGranted {
+        /// The host.
+        host: Name,
+        /// Every task of this run that the agent has not forgotten, running or ended.
+        known: Vec<KnownTask>,
+    },
+    /// The host is another's: the lease was refused, or was taken from us. The host is given up.
+    LeaseRefused {
+        /// The host.
+        host: Name,
+        /// Who holds it, for people.
+        why: String,
+    },
+    /// The host was given back (or could not be, which changes nothing). Answers
+    /// [`ReleaseLease`](crate::Effect::ReleaseLease).
+    LeaseReleased {
+        /// The host.
+        host: Name,
+    },
+    /// The agent has forgotten these attempts. Answers [`ForgetAttempts`](crate::Effect::ForgetAttempts).
+    AttemptsForgotten {
+        /// The host.
+        host: Name,
+        /// The attempts.
+        attempts: Vec<AttemptId>,
+    },
+
+    /// These attempts are durably in the journal. Answers [`JournalAttempts`](crate::Effect::JournalAttempts).
+    AttemptsJournalled {
+        /// The attempts.
+        attempts: Vec<AttemptId>,
+    },
+    /// The journal could not be written. Ends the run.
+    JournalFailed {
+        /// What was seen.
+        why: String,
+        /// Whether the cause is a full disk.
+        disk_full: bool,
+    },
+
+    /// Ports are reserved and templates rendered. Answers [`PrepareAttempt`](crate::Effect::PrepareAttempt).
+    AttemptPrepared {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// The attempt cannot be made ready; this is its verdict.
+    AttemptUnprepared {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Why not.
+        verdict: Verdict,
+    },
+    /// The agent refused [`StartTask`](crate::Effect::StartTask): nothing was started.
+    TaskRefused {
+        /// The task.
+        task: TaskId,
+        /// The agent's words.
+        why: String,
+    },
+    /// An agent reported on a task.
+    TaskChanged {
+        /// The task.
+        task: TaskId,
+        /// What happened to it.
+        change: TaskChange,
+    },
+    /// The agent refused [`ReleaseBarrier`](crate::Effect::ReleaseBarrier). (Success shows in the tasks' `Released`.)
+    BarrierFailed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The agent's words.
+        why: String,
+    },
+    /// Outputs are fetched, parsed and checked. Answers [`Collect`](crate::Effect::Collect).
+    Collected {
+        /// The attempt.
+        attempt: AttemptId,
+        /// What was found.
+        outcome: CollectOutcome,
+    },
+    /// The attempt is durably in the store. Answers [`StoreAttempt`](crate::Effect::StoreAttempt).
+    AttemptStored {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// The attempt could not be stored; nothing of it was.
+    StoreFailed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// What was seen.
+        why: String,
+        /// Whether the cause is a full disk.
+        disk_full: bool,
+    },
+
+    /// The user asked to stop (one Ctrl-C). The second kills tasks, later ones change nothing.
+    Interrupted,
+    /// The time of [`next_deadline`](crate::Scheduler::next_deadline) has come.
+    TimerElapsed,
+}
+
+impl Event {
+    /// The event that a report of an agent makes.
+    #[must_use]
+    pub fn of_task(event: &TaskEvent) -> Self {
+        Self::TaskChanged { task: event.task.clone(), change: TaskChange::from(&event.kind) }
+    }
+}
+
+/// A task in an agent's memory or spool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownTask {
+    /// The task.
+    pub task: TaskId,
+    /// Whether it has ended; its last event is then spooled.
+    pub ended: bool,
+}
+
+/// What happened to a task, as far as decisions need it; the driver keeps the rest (outputs, usage) for the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskChange {
+    /// The process exists.
+    Started,
+    /// It waits at the barrier.
+    Armed,
+    /// The barrier opened for it.
+    Released {
+        /// Microseconds between the agreed instant and the true one.
+        late_us: u64,
+    },
+    /// All its ready checks hold.
+    Ready,
+    /// It is over and its process tree is gone.
+    Ended(Ending),
+}
+
+/// How a task ended, as far as verdicts need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// Why it is over.
+    pub kind: EndKind,
+    /// Descendants that had to be killed after it.
+    pub leftovers: u32,
+    /// Bytes of output that were not kept.
+    pub output_cut: u64,
+}
+
+impl From<&TaskEnd> for Ending {
+    fn from(end: &TaskEnd) -> Self {
+        let cut = |written: u64, kept: u64| written.saturating_sub(kept);
+        Self {
+            kind: end.kind.clone(),
+            leftovers: end.leftovers,
+            output_cut: cut(end.stdout.written, end.stdout.kept)
+                .saturating_add(cut(end.stderr.written, end.stderr.kept)),
+        }
+    }
+}
+
+impl From<&TaskEventKind> for TaskChange {
+    fn from(kind: &TaskEventKind) -> Self {
+        match kind {
+            TaskEventKind::Started { .. } => Self::Started,
+            TaskEventKind::Armed => Self::Armed,
+            TaskEventKind::Released { late_us } => Self::Released { late_us: *late_us },
+            TaskEventKind::Ready { .. } => Self::Ready,
+            TaskEventKind::Ended(end) => Self::Ended(Ending::from(end)),
+        }
+    }
+}
+
+/// What collecting an attempt gave: the driver's part of the verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CollectOutcome {
+    /// Collecting itself failed: an output could not be fetched, or not be written to disk.
+    pub failed: Option<(ErrorCause, String)>,
+    /// A `must` that does not hold, with the figures.
+    pub check_failed: Option<String>,
+    /// A metric that the output should have and has not.
+    pub parse_error: Option<String>,
+    /// Reasons to distrust the numbers.
+    pub doubts: Vec<Doubt>,
+}

@@ -1,0 +1,177 @@
+//! What is to be run, and what already was: the input of [`Scheduler::new`](crate::Scheduler::new).
+
+use std::{fmt, time::Duration};
+
+use drover_model::{AttemptId, Name, Outcome, RunId, TrialId, Verdict};
+
+/// A run as the driver hands it to the scheduler.
+#[derive(Debug)]
+pub struct Plan {
+    /// The run.
+    pub run: RunId,
+    /// The trials, each once, in the order in which they are to be begun. Excluded cells are not among them.
+    pub order: Order,
+    /// Hosts that may run trials, at least one; each runs one trial at a time, alone.
+    pub hosts: Vec<Name>,
+    /// Roles of every trial, at least one.
+    pub roles: Vec<RoleShape>,
+    /// Further attempts after faults of our own.
+    pub retries: u32,
+    /// Further attempts after an `ng`; a pass is then `suspect`.
+    pub after_ng: u32,
+    /// Attempts written to the journal ahead of their begin, for each host; at least 1.
+    pub journal_window: u32,
+    /// Attempts that may be over on their hosts and not stored yet; at least 1.
+    pub unstored_limit: u32,
+    /// Largest difference between the first and the last start at a barrier that raises no doubt.
+    pub skew_limit: Duration,
+    /// How a lost host is sought.
+    pub reconnect: Reconnect,
+}
+
+/// How often and how fast a lost host is connected again. The first try is made at once, later ones after a delay that
+/// doubles from `first_delay` to `max_delay`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reconnect {
+    /// Tries in a row that bring no progress before the host is given up; at least 1.
+    pub tries: u32,
+    /// Delay before the second try.
+    pub first_delay: Duration,
+    /// Longest delay.
+    pub max_delay: Duration,
+}
+
+impl Default for Reconnect {
+    /// Eight tries within about half a minute.
+    fn default() -> Self {
+        Self { tries: 8, first_delay: Duration::from_millis(250), max_delay: Duration::from_secs(8) }
+    }
+}
+
+/// One role, as far as scheduling needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleShape {
+    /// Its name, unique in the plan.
+    pub name: Name,
+    /// What its end means.
+    pub kind: RoleKind,
+    /// Positions in [`Plan::roles`] of the roles that must be ready (services) or over (awaited) before it starts.
+    pub after: Vec<usize>,
+    /// Tasks of this role in one attempt, at least 1.
+    pub instances: u32,
+    /// Exit statuses that count as success, for awaited roles.
+    pub status: StatusPolicy,
+    /// From its start (or release) on, the time after which a task must have ended by the agent's own rules: deadline,
+    /// grace and a margin. An agent that says nothing until then is taken for lost.
+    pub backstop: Duration,
+    /// The same from the order to stop on: grace and a margin.
+    pub stop_backstop: Duration,
+}
+
+/// What a role's end means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoleKind {
+    /// Becomes ready, must stay up until the awaited roles ended, is then stopped.
+    Service,
+    /// Runs to its end.
+    Awaited,
+}
+
+/// Exit statuses that count as success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatusPolicy {
+    /// Whatever it exits with.
+    Any,
+    /// One of these.
+    OneOf(Vec<i32>),
+}
+
+impl StatusPolicy {
+    /// Whether a task that exited with `status` did what it should.
+    #[must_use]
+    pub fn accepts(&self, status: i32) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OneOf(good) => good.contains(&status),
+        }
+    }
+}
+
+/// Trials in the order in which they are to be begun, consumed as needed.
+pub struct Order(Box<dyn Iterator<Item = TrialId> + Send>);
+
+impl Order {
+    /// An order that is computed while it is consumed.
+    pub fn lazy(trials: impl Iterator<Item = TrialId> + Send + 'static) -> Self {
+        Self(Box::new(trials))
+    }
+}
+
+impl From<Vec<TrialId>> for Order {
+    fn from(trials: Vec<TrialId>) -> Self {
+        Self::lazy(trials.into_iter())
+    }
+}
+
+impl Iterator for Order {
+    type Item = TrialId;
+
+    fn next(&mut self) -> Option<TrialId> {
+        self.0.next()
+    }
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Order").field("remaining", &self.0.size_hint()).finish()
+    }
+}
+
+/// An attempt that is in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PastAttempt {
+    /// Which.
+    pub id: AttemptId,
+    /// First column of its verdict.
+    pub outcome: Outcome,
+    /// Whether its cause lay in our infrastructure.
+    pub retriable: bool,
+    /// Whether it was its trial's last word.
+    pub is_final: bool,
+}
+
+impl PastAttempt {
+    /// What the scheduler needs to know of a stored attempt.
+    #[must_use]
+    pub fn new(id: AttemptId, verdict: &Verdict, is_final: bool) -> Self {
+        Self { id, outcome: verdict.outcome(), retriable: verdict.is_retriable(), is_final }
+    }
+}
+
+/// Why a plan cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No host.
+    #[error("the plan names no host")]
+    NoHost,
+    /// No role.
+    #[error("the plan has no role")]
+    NoRole,
+    /// A role without tasks.
+    #[error("role `{0}` has no instance")]
+    NoInstance(Name),
+    /// Two roles, or two hosts, of one name.
+    #[error("`{0}` is named twice")]
+    NamedTwice(Name),
+    /// An `after` that points at no role.
+    #[error("role `{role}` comes after role number {after}, and there is none")]
+    NoSuchRole {
+        /// The role.
+        role: Name,
+        /// The position it names.
+        after: usize,
+    },
+    /// Roles that wait for each other.
+    #[error("role `{0}` comes after itself, directly or through others")]
+    Cycle(Name),
+}
