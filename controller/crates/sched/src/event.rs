@@ -54,8 +54,8 @@ pub enum Event {
 
     /// These attempts are durably in the journal. Answers [`JournalAttempts`](crate::Effect::JournalAttempts).
     AttemptsJournalled {
-        /// The attempts.
-        attempts: Vec<AttemptId>,
+        /// The attempts with their hosts, as ordered: an answer for another host is stale.
+        attempts: Vec<(AttemptId, Name)>,
     },
     /// The journal could not be written. Ends the run.
     JournalFailed {
