@@ -16,11 +16,16 @@
 
 mod capture;
 mod child;
+mod contain;
 mod cpuset;
 mod launch;
+mod orphans;
 mod placement;
 pub mod ports;
+mod proc;
+mod registry;
 mod supervisor;
+mod sys;
 
 pub use capture::{Capture, CaptureError, INLINE_MAX, KeptOutput, Pumped, output_pipe};
 pub use child::{
@@ -28,5 +33,5 @@ pub use child::{
 };
 pub use cpuset::{CpuSet, CpuSetError};
 pub use launch::{Launch, SpawnError, clean_env};
-pub use placement::{PlacementError, choose, resolve};
+pub use placement::{PlacementError, allowed_cpus, choose, resolve};
 pub use supervisor::{Config, Containment, OrphanError, OrphanReport, SetupError, Supervisor};

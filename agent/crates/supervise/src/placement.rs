@@ -1,11 +1,21 @@
 //! Which CPUs a task gets: N distinct physical cores first, then their siblings. Pure; the agent hands in the topology
 //! it read and gives the result to `spawn`.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, io};
 
 use drover_model::{CpuCore, CpuPart, Placement};
 
-use crate::CpuSet;
+use crate::{CpuSet, sys};
+
+/// The CPUs that this thread may use. An agent in a container or under `taskset` has fewer than the host has online, and its tasks
+/// cannot have others.
+///
+/// # Errors
+///
+/// When the kernel does not say.
+pub fn allowed_cpus() -> io::Result<CpuSet> {
+    sys::affinity_of(0)
+}
 
 /// Why a placement is impossible on a host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,0 +1,15 @@
+//! The system calls that need unsafe code, behind safe functions. Nothing outside of this folder is unsafe.
+
+mod affinity;
+mod clone;
+mod image;
+mod signal;
+mod wait;
+
+pub(crate) use affinity::affinity_of;
+pub(crate) use clone::{
+    CloneError, Entry, Start, VforkStack, exec_failure, open_gate, probe_entry, start_held, start_now,
+};
+pub(crate) use image::{Failure, Image, Step};
+pub(crate) use signal::send_signal;
+pub(crate) use wait::{Ended, own_peak_rss_bytes, peek_ended_child, reap};
