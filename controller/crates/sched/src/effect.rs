@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use drover_model::{AttemptId, Name, TaskId, Verdict};
+use drover_model::{AttemptId, Name, Outcome, TaskId, Verdict};
 
 /// Something to do. Each is safe to repeat.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,6 +151,19 @@ impl Progress {
     #[must_use]
     pub fn finished(&self) -> u64 {
         self.ok + self.suspect + self.ng + self.error + self.missing
+    }
+
+    /// Counts a stored attempt.
+    pub(crate) fn count(&mut self, outcome: Outcome, is_final: bool) {
+        let counter = match outcome {
+            _ if !is_final => &mut self.passing,
+            Outcome::Ok => &mut self.ok,
+            Outcome::Suspect => &mut self.suspect,
+            Outcome::Ng => &mut self.ng,
+            Outcome::Error => &mut self.error,
+            Outcome::Missing => &mut self.missing,
+        };
+        *counter += 1;
     }
 }
 

@@ -27,10 +27,17 @@
 //! - an event about a host in a state that does not wait for it, or about a host that is not of the run;
 //! - everything after [`Effect::Finish`].
 
+mod attempt;
 mod effect;
 mod event;
+mod host;
+mod orders;
+mod past;
 mod plan;
+mod retry;
+mod roles;
 mod scheduler;
+mod verdict;
 
 pub use effect::{Effect, Effects, Ended, Progress};
 pub use event::{CollectOutcome, Ending, Event, KnownTask, TaskChange};

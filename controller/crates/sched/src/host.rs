@@ -1,0 +1,182 @@
+//! One host: its connection and lease, the attempts that wait for it, the one that has it, and what the agent is still to
+//! end or to forget.
+
+use std::{collections::VecDeque, time::Duration};
+
+use drover_model::{AttemptId, Name, TaskId};
+
+use crate::{Effect, Effects, Reconnect};
+
+/// Stored attempts that are forgotten in one go.
+const FORGET_BATCH: usize = 16;
+/// Longest time that a stored attempt waits for a batch, as long as attempts are stored at all.
+const FORGET_AFTER: Duration = Duration::from_secs(1);
+
+/// What a host waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostState {
+    /// For a first attempt.
+    Idle,
+    /// For `HostConnected`.
+    Connecting,
+    /// For the time of its next try to connect.
+    Waiting {
+        /// That time.
+        until: Duration,
+    },
+    /// For the answer to `AcquireLease`.
+    Leasing,
+    /// For attempts and what becomes of them: it is ours.
+    Leased,
+    /// For `LeaseReleased`.
+    Releasing,
+    /// For nothing: it was given back, or is not needed any more.
+    Released,
+    /// For nothing: it could not be had or kept.
+    GivenUp,
+}
+
+/// A task that runs on the host without an attempt that waits for it.
+#[derive(Debug)]
+pub(crate) struct Stray {
+    pub task: TaskId,
+    /// When the host is given up if the task has not ended.
+    pub deadline: Duration,
+}
+
+/// One host of the run.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub name: Name,
+    pub state: HostState,
+    pub boot_id: Option<String>,
+    /// Attempts to be begun here, in the order of the journal.
+    pub queue: VecDeque<AttemptId>,
+    /// The attempt that has the host for itself.
+    pub current: Option<AttemptId>,
+    /// The host is not free while there are any.
+    pub strays: Vec<Stray>,
+    /// Losses since the agent last reported anything new.
+    losses: u32,
+    /// Stored attempts, to be forgotten in the next batch.
+    to_forget: Vec<AttemptId>,
+    to_forget_since: Duration,
+    /// Attempts ordered to be forgotten, without an answer so far.
+    forgetting: Vec<AttemptId>,
+}
+
+impl Host {
+    /// A host that nothing was done with.
+    pub fn new(name: Name) -> Self {
+        Self {
+            name,
+            state: HostState::Idle,
+            boot_id: None,
+            queue: VecDeque::new(),
+            current: None,
+            strays: Vec::new(),
+            losses: 0,
+            to_forget: Vec::new(),
+            to_forget_since: Duration::ZERO,
+            forgetting: Vec::new(),
+        }
+    }
+
+    /// Whether it may still run something in this run.
+    pub fn is_usable(&self) -> bool {
+        !matches!(self.state, HostState::GivenUp | HostState::Releasing | HostState::Released)
+    }
+
+    /// Whether an attempt may be begun.
+    pub fn is_free(&self) -> bool {
+        self.state == HostState::Leased && self.current.is_none() && self.strays.is_empty()
+    }
+
+    /// Starts connecting, if that was not done yet.
+    pub fn wake(&mut self, effects: &mut Effects) {
+        if self.state == HostState::Idle {
+            self.connect(effects);
+        }
+    }
+
+    /// Connects now.
+    pub fn connect(&mut self, effects: &mut Effects) {
+        self.state = HostState::Connecting;
+        effects.push(Effect::ConnectHost { host: self.name.clone() });
+    }
+
+    /// The connection is gone, or was not made: tries again, now or later. `false` if it was tried often enough.
+    pub fn reconnect(&mut self, now: Duration, policy: Reconnect, effects: &mut Effects) -> bool {
+        self.losses = self.losses.saturating_add(1);
+        if self.losses >= policy.tries.max(1) {
+            return false;
+        }
+        if self.losses == 1 {
+            self.connect(effects);
+        } else {
+            let doublings = (self.losses - 2).min(31);
+            let delay = policy.first_delay.saturating_mul(1 << doublings).min(policy.max_delay);
+            self.state = HostState::Waiting { until: now.saturating_add(delay) };
+        }
+        true
+    }
+
+    /// The agent reported something new: it works.
+    pub fn note_progress(&mut self) {
+        self.losses = 0;
+    }
+
+    /// Takes note of a task that must end before the host is free, and kills it.
+    pub fn add_stray(&mut self, task: TaskId, deadline: Duration, effects: &mut Effects) {
+        effects.push(Effect::StopTask { host: self.name.clone(), task: task.clone(), kill: true });
+        self.strays.push(Stray { task, deadline });
+    }
+
+    /// When something must have happened.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        match self.state {
+            HostState::Waiting { until } => Some(until),
+            HostState::Leased => self.strays.iter().map(|stray| stray.deadline).min(),
+            _ => None,
+        }
+    }
+
+    /// A stored attempt may be forgotten by the agent.
+    pub fn forget_later(&mut self, now: Duration, attempt: AttemptId) {
+        if self.to_forget.is_empty() {
+            self.to_forget_since = now;
+        }
+        if !self.to_forget.contains(&attempt) {
+            self.to_forget.push(attempt);
+        }
+    }
+
+    /// Forgets what waits for it, if it is much or has waited long.
+    pub fn forget_some(&mut self, now: Duration, effects: &mut Effects) {
+        let long = now.saturating_sub(self.to_forget_since) >= FORGET_AFTER;
+        if self.to_forget.len() >= FORGET_BATCH || long {
+            self.forget_all(effects);
+        }
+    }
+
+    /// Forgets what waits for it.
+    pub fn forget_all(&mut self, effects: &mut Effects) {
+        if self.state != HostState::Leased || self.to_forget.is_empty() {
+            return;
+        }
+        let attempts = std::mem::take(&mut self.to_forget);
+        self.forgetting.extend(&attempts);
+        effects.push(Effect::ForgetAttempts { host: self.name.clone(), attempts });
+    }
+
+    /// The agent has forgotten these.
+    pub fn forgotten(&mut self, attempts: &[AttemptId]) {
+        self.forgetting.retain(|attempt| !attempts.contains(attempt));
+    }
+
+    /// Orders to forget that may have been lost with the connection; they are given again where the agent still knows the
+    /// attempt.
+    pub fn take_forgetting(&mut self) -> Vec<AttemptId> {
+        std::mem::take(&mut self.forgetting)
+    }
+}

@@ -1,0 +1,249 @@
+//! Verdict rules, as pure functions: what the end of a task means, and what an attempt comes to. Called by `attempt` when a
+//! task ends, and when outputs were collected.
+//!
+//! # Precedence
+//!
+//! Several things go wrong together, and one causes the other in an order that the messages need not keep (a client
+//! fails because its server crashed, and is heard of first). So failures have ranks ([`Rank`]); the strongest names the
+//! verdict, among equals the first. After the failures of the tasks come, in this order: collecting that failed, a
+//! `must` that does not hold, a metric that is missing, doubts.
+
+use drover_model::{Doubt, DoubtKind, EndKind, ErrorCause, MissingCause, NgCause, NotStarted, Verdict};
+
+use crate::{CollectOutcome, RoleKind, RoleShape};
+
+/// How strongly a failure claims the verdict; the first variant is the strongest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// The user interrupted a sound attempt: whatever happens to it afterwards is our doing.
+    Cancelled,
+    /// The host rebooted: every task is gone because of that.
+    Reboot,
+    /// A service ended by itself: the clients' errors follow from it.
+    Crash,
+    /// A service was not ready in time.
+    NotReady,
+    /// A task ran into its deadline.
+    Timeout,
+    /// The host has not the CPUs asked for.
+    WrongCpus,
+    /// A task could not be started.
+    NotStarted,
+    /// The agent or the host was lost. Ranks below what the system under test did before: an `ng` is never retried
+    /// in silence as a fault of ours.
+    Lost,
+    /// A command ended in a way the matrix does not expect.
+    Script,
+    /// A task was stopped, and not by this controller.
+    Stopped,
+}
+
+/// A failure of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub rank: Rank,
+    pub verdict: Verdict,
+}
+
+impl Failure {
+    fn ng(rank: Rank, cause: NgCause, detail: String) -> Self {
+        Self { rank, verdict: Verdict::Ng { cause, detail } }
+    }
+
+    fn error(rank: Rank, cause: ErrorCause, detail: String) -> Self {
+        Self { rank, verdict: Verdict::Error { cause, detail } }
+    }
+
+    fn missing(rank: Rank, cause: MissingCause, detail: String) -> Self {
+        Self { rank, verdict: Verdict::Missing { cause, detail } }
+    }
+
+    /// The user interrupted the attempt.
+    pub fn cancelled() -> Self {
+        Self::missing(Rank::Cancelled, MissingCause::Cancelled, "interrupted while it ran".to_owned())
+    }
+
+    /// The boot id changed while the attempt ran.
+    pub fn reboot(before: &str, now: &str) -> Self {
+        let detail = format!("the host rebooted while the attempt ran: boot id {before} before, {now} now");
+        Self::ng(Rank::Reboot, NgCause::UnexpectedReboot, detail)
+    }
+
+    /// The host is gone for good.
+    pub fn host_lost(why: &str) -> Self {
+        Self::error(Rank::Lost, ErrorCause::LostHost, format!("the host was given up: {why}"))
+    }
+
+    /// The agent no longer has, or no longer speaks of, a task.
+    pub fn agent_lost(label: &str, what: &str) -> Self {
+        Self::error(Rank::Lost, ErrorCause::AgentLost, format!("{label}: {what}"))
+    }
+
+    /// The agent refused an order.
+    pub fn refused(what: &str, why: &str) -> Self {
+        Self::error(Rank::NotStarted, ErrorCause::Internal, format!("the agent refused to {what}: {why}"))
+    }
+
+    /// A task was stopped by someone else. An attempt that a former controller began was stopped by that one, on
+    /// behalf of the user; in one of our own it must not happen.
+    pub fn stopped(label: &str, inherited: bool) -> Self {
+        if inherited {
+            let detail = format!("{label} was stopped by a former controller");
+            Self::missing(Rank::Stopped, MissingCause::Cancelled, detail)
+        } else {
+            let detail = format!("{label} was stopped without an order of this controller");
+            Self::error(Rank::Stopped, ErrorCause::Internal, detail)
+        }
+    }
+}
+
+/// Where an attempt and its task stood when the task ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    /// All awaited tasks are over and all services were ready: the attempt did what it should.
+    pub complete: bool,
+    /// The task was ready.
+    pub ready: bool,
+    /// This controller had ordered the task to stop.
+    pub stop_ordered: bool,
+    /// The attempt was begun by a former controller.
+    pub inherited: bool,
+}
+
+/// What the end of a task means for its attempt; `None` if it is no failure.
+pub(crate) fn failure_of(role: &RoleShape, label: &str, end: &EndKind, at: Standing) -> Option<Failure> {
+    let early = if at.ready { "before the clients were done" } else { "before it was ready" };
+    match (end, role.kind) {
+        (EndKind::Exited(_), RoleKind::Service) if at.complete => None,
+        (EndKind::Exited(status), RoleKind::Service) => Some(Failure::ng(
+            Rank::Crash,
+            NgCause::Crash,
+            format!("{label} ended with status {status} {early}"),
+        )),
+        (EndKind::Signaled(signal), RoleKind::Service) => {
+            let when = if at.complete { "after the clients were done" } else { early };
+            let detail = format!("{label} was killed by {} {when}", signal_name(*signal));
+            Some(Failure::ng(Rank::Crash, NgCause::Crash, detail))
+        }
+        (EndKind::Exited(status), RoleKind::Awaited) if role.status.accepts(*status) => None,
+        (EndKind::Exited(status), RoleKind::Awaited) => {
+            let detail = format!("{label} ended with status {status}");
+            Some(Failure::error(Rank::Script, ErrorCause::Script, detail))
+        }
+        (EndKind::Signaled(signal), RoleKind::Awaited) => {
+            let detail = format!("{label} was killed by {}", signal_name(*signal));
+            Some(Failure::error(Rank::Script, ErrorCause::Script, detail))
+        }
+        (EndKind::Deadline, RoleKind::Service) if at.complete => None,
+        (EndKind::Deadline, _) => {
+            let detail = format!("{label} was still running at its deadline");
+            Some(Failure::ng(Rank::Timeout, NgCause::Timeout, detail))
+        }
+        (EndKind::NotReady(what), _) => Some(Failure::ng(
+            Rank::NotReady,
+            NgCause::NotReady,
+            format!("{label} was not ready in time: {what}"),
+        )),
+        (
+            EndKind::Stopped(_) | EndKind::Killed | EndKind::NotStarted(NotStarted::Cancelled, _),
+            RoleKind::Service,
+        ) if at.complete => None,
+        (EndKind::Stopped(_) | EndKind::Killed | EndKind::NotStarted(NotStarted::Cancelled, _), _) => {
+            (!at.stop_ordered).then(|| Failure::stopped(label, at.inherited))
+        }
+        (EndKind::NotStarted(cause, what), _) => Some(not_started(label, *cause, what)),
+        (EndKind::AgentLost, _) => Some(Failure::agent_lost(label, "the agent ended while it ran")),
+    }
+}
+
+fn not_started(label: &str, cause: NotStarted, what: &str) -> Failure {
+    let detail = format!("{label} was not started: {what}");
+    match cause {
+        NotStarted::NotFound | NotStarted::Permission => {
+            Failure::error(Rank::NotStarted, ErrorCause::Command, detail)
+        }
+        NotStarted::PortTaken => Failure::error(Rank::NotStarted, ErrorCause::PortTaken, detail),
+        NotStarted::DiskFull => Failure::error(Rank::NotStarted, ErrorCause::DiskFull, detail),
+        NotStarted::WrongCpus => Failure::missing(Rank::WrongCpus, MissingCause::WrongCpus, detail),
+        NotStarted::Cancelled | NotStarted::Other => {
+            Failure::error(Rank::NotStarted, ErrorCause::Internal, detail)
+        }
+    }
+}
+
+/// What an attempt comes to, from the strongest failure of its tasks, the driver's findings, and what the scheduler saw
+/// itself.
+pub(crate) fn decide(failure: Option<Verdict>, outcome: CollectOutcome, seen: Vec<Doubt>) -> Verdict {
+    if let Some(verdict) = failure {
+        return verdict;
+    }
+    if let Some((cause, detail)) = outcome.failed {
+        return Verdict::Error { cause, detail };
+    }
+    if let Some(detail) = outcome.check_failed {
+        return Verdict::Ng { cause: NgCause::CheckFailed, detail };
+    }
+    if let Some(detail) = outcome.parse_error {
+        return Verdict::Error { cause: ErrorCause::Parse, detail };
+    }
+    let mut doubts = seen;
+    doubts.extend(outcome.doubts);
+    if doubts.is_empty() { Verdict::Ok } else { Verdict::Suspect { doubts } }
+}
+
+/// It passed, and was `ng` before.
+pub(crate) fn doubt_of_retry(ngs: u32) -> Option<Doubt> {
+    let times = if ngs == 1 { "once".to_owned() } else { format!("{ngs} times") };
+    (ngs > 0).then(|| Doubt { kind: DoubtKind::PassedOnRetry, detail: format!("it was ng {times} before") })
+}
+
+/// Tasks at the barrier were released at different times.
+pub(crate) fn doubt_of_skew(skew_us: Option<u64>, limit: std::time::Duration) -> Option<Doubt> {
+    let skew_us = skew_us?;
+    (u128::from(skew_us) > limit.as_micros()).then(|| Doubt {
+        kind: DoubtKind::StartSkew,
+        detail: format!("clients started {skew_us} us apart, {} us are allowed", limit.as_micros()),
+    })
+}
+
+/// A task left processes behind, or wrote more than was kept.
+pub(crate) fn doubts_of_ending(label: &str, ending: &crate::Ending) -> impl Iterator<Item = Doubt> + use<> {
+    let leftovers = (ending.leftovers > 0).then(|| Doubt {
+        kind: DoubtKind::Leftovers,
+        detail: format!("{label} left {} processes, which were killed", ending.leftovers),
+    });
+    let cut = (ending.output_cut > 0).then(|| Doubt {
+        kind: DoubtKind::OutputCut,
+        detail: format!(
+            "{} bytes of the output of {label} were over the limit and not kept",
+            ending.output_cut
+        ),
+    });
+    leftovers.into_iter().chain(cut)
+}
+
+/// A signal for people. Numbers are those of Linux on x86, arm, riscv and s390.
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        10 => "SIGUSR1",
+        11 => "SIGSEGV",
+        12 => "SIGUSR2",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS",
+        _ => return format!("signal {signal}"),
+    };
+    format!("signal {signal} ({name})")
+}
