@@ -1,1 +1,139 @@
 //! Statistics, tables and exports of stored results.
+//!
+//! Pure: takes what the store read back and writes to any [`std::io::Write`]; the command line program calls it for
+//! `report`, and at the end of `run` and `resume`, and takes its exit status from here.
+//!
+//! | module | is for |
+//! |---|---|
+//! | `trials` | which attempt speaks for a trial, and which outcome for a cell |
+//! | [`statistics`] | medians, quartiles, spreads |
+//! | `layout`, `pivot`, `notes`, `heading` | the table as data, with the evidence for its marks |
+//! | `text`, `markdown` | the table for people |
+//! | `table_csv`, `json`, `junit` | exports for programs |
+//! | `escape` | makes foreign text harmless in all of them |
+
+mod coverage;
+mod error;
+mod escape;
+mod heading;
+mod json;
+mod junit;
+mod layout;
+mod markdown;
+mod notes;
+mod number;
+mod pivot;
+pub mod statistics;
+mod table_csv;
+mod text;
+mod trials;
+
+use std::{fmt, io::Write, str::FromStr};
+
+use drover_store::RunResults;
+
+pub use coverage::{Coverage, ExitStatus, exit_status};
+pub use error::ReportError;
+pub use layout::{Axes, LayoutError};
+pub use trials::InconsistentRun;
+
+/// How a report is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// A table for a terminal or a mail.
+    #[default]
+    Text,
+    /// A table for GitHub, with footnotes.
+    Markdown,
+    /// A row for each attempt.
+    Csv,
+    /// A row for each cell.
+    CellsCsv,
+    /// Everything; the schema is [`json_schema`].
+    Json,
+    /// A test case for each trial.
+    Junit,
+}
+
+impl Format {
+    /// All formats, in the order of the documentation.
+    pub const ALL: [Self; 6] =
+        [Self::Text, Self::Markdown, Self::Csv, Self::CellsCsv, Self::Json, Self::Junit];
+
+    /// The word for it on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Markdown => "markdown",
+            Self::Csv => "csv",
+            Self::CellsCsv => "csv-table",
+            Self::Json => "json",
+            Self::Junit => "junit",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
+        Self::ALL
+            .into_iter()
+            .find(|format| format.as_str() == text)
+            .ok_or_else(|| UnknownFormat(text.to_owned()))
+    }
+}
+
+/// A word that is not a format.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no format is called `{0}` (formats: text, markdown, csv, csv-table, json, junit)")]
+pub struct UnknownFormat(pub String);
+
+/// What a report shows. The default is a plain text table of the primary metric in the run's own layout.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How it is written.
+    pub format: Format,
+    /// The metric shown by `text`, `markdown` and `csv-table`; the primary one if not named.
+    pub metric: Option<String>,
+    /// Where axes go in `text` and `markdown`.
+    pub axes: Axes,
+    /// Whether `text` has colours.
+    pub color: bool,
+}
+
+/// Writes a report of a run. Nothing is written if the options do not fit the run.
+///
+/// # Errors
+///
+/// If an axis or the metric does not exist or the layout is contradictory ([`ReportError::Layout`]), if the stored
+/// results contradict the stored plan, or if `out` fails.
+pub fn write_report(results: &RunResults, options: &Options, out: &mut dyn Write) -> Result<(), ReportError> {
+    let metric = options.metric.as_deref();
+    match options.format {
+        Format::Text => {
+            text::write(&pivot::Pivot::of(results, &options.axes, metric)?, options.color, out)?;
+        }
+        Format::Markdown => markdown::write(&pivot::Pivot::of(results, &options.axes, metric)?, out)?,
+        Format::Csv => table_csv::write_attempts(results, out)?,
+        Format::CellsCsv => {
+            table_csv::write_cells(results, pivot::choose_metric(results, metric)?, out)?;
+        }
+        Format::Json => json::write(results, out)?,
+        Format::Junit => junit::write(results, out)?,
+    }
+    Ok(())
+}
+
+/// The JSON Schema of [`Format::Json`], as committed in `report.schema.json`.
+#[must_use]
+pub fn json_schema() -> String {
+    json::schema()
+}

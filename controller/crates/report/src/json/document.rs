@@ -1,0 +1,443 @@
+//! The types of the JSON document, and how they are filled from stored results.
+
+use std::collections::BTreeMap;
+
+use drover_model::{Counters, Direction, EndKind, HostFacts, Outcome, Sample};
+use drover_store::{AttemptRecord, RunResults, RunState, TaskRecord};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{
+    coverage::Coverage,
+    statistics::Summary,
+    trials::{CellTrials, InconsistentRun, group, valid_metrics},
+};
+
+/// All that is stored of one run.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(title = "Drover report")]
+pub(crate) struct Document<'a> {
+    /// Always `drover-report`.
+    format: &'static str,
+    /// Version of this format; grows when a reader of an older one would misread it.
+    version: u32,
+    run: Run<'a>,
+    coverage: Coverage,
+    hosts: Vec<Host<'a>>,
+    /// Every cell of the matrix, also those that were not measured.
+    cells: Vec<Cell<'a>>,
+    /// Every attempt, by cell, repetition and number.
+    attempts: Vec<Attempt<'a>>,
+}
+
+/// The run as planned.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Run<'a> {
+    /// UUIDv7.
+    id: String,
+    /// Name of the matrix.
+    name: &'a str,
+    about: &'a str,
+    /// `open`, `finished` or `interrupted`.
+    state: &'static str,
+    /// UTC, RFC 3339.
+    started: Option<String>,
+    /// UTC, RFC 3339.
+    ended: Option<String>,
+    matrix_path: &'a str,
+    /// The matrix file as it was read.
+    matrix_text: &'a str,
+    /// Arguments of `--set`.
+    set: &'a [String],
+    /// Arguments of `--only`.
+    only: &'a [String],
+    seed: u64,
+    /// Planned trials of each cell.
+    repeat: u32,
+    /// Axes in the order of the matrix.
+    axes: Vec<&'a str>,
+    metrics: Vec<Metric<'a>>,
+    drover_version: &'a str,
+}
+
+/// A metric as declared.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Metric<'a> {
+    name: &'a str,
+    unit: &'a str,
+    better: Direction,
+    primary: bool,
+}
+
+/// A host that was used.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Host<'a> {
+    name: &'a str,
+    hostname: &'a str,
+    kernel_release: &'a str,
+    kernel_version: &'a str,
+    machine: &'a str,
+    boot_id: &'a str,
+    cpu_model: &'a str,
+    cpus: Vec<Cpu>,
+    cpus_present: u32,
+    memory_bytes: u64,
+    governor: Option<&'a str>,
+    hypervisor: Option<&'a str>,
+    clocksource: &'a str,
+    cmdline: &'a str,
+    tainted: u64,
+    cgroup_version: u32,
+    containment: &'a str,
+    mitigations: BTreeMap<&'a str, &'a str>,
+    sysctls: BTreeMap<&'a str, &'a str>,
+}
+
+/// An online CPU.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Cpu {
+    cpu: u32,
+    core: u32,
+    package: u32,
+    node: u32,
+}
+
+/// What a cell came to.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Cell<'a> {
+    index: u32,
+    /// Identity across runs and machines.
+    key: String,
+    /// Axis -> value.
+    values: BTreeMap<&'a str, &'a str>,
+    /// Why the matrix excludes it, if it does.
+    excluded: Option<&'a str>,
+    /// `ok`, `suspect`, `ng`, `error` or `missing`, over all its trials: the gravest.
+    outcome: &'static str,
+    /// Empty for `ok` and `suspect`.
+    cause: &'static str,
+    trials: Trials,
+    /// Metric -> its summary. Empty unless the outcome is `ok` or `suspect`.
+    metrics: BTreeMap<&'a str, Summary>,
+}
+
+/// Trials of a cell by outcome.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Trials {
+    planned: usize,
+    ok: usize,
+    suspect: usize,
+    ng: usize,
+    error: usize,
+    missing: usize,
+}
+
+/// One attempt.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Attempt<'a> {
+    id: String,
+    /// Index of its cell.
+    cell: u32,
+    /// From 1.
+    repetition: u32,
+    /// From 1.
+    number: u32,
+    host: &'a str,
+    boot_id: &'a str,
+    /// UTC, RFC 3339.
+    started: Option<String>,
+    elapsed_s: f64,
+    outcome: &'static str,
+    cause: &'static str,
+    detail: String,
+    /// Reasons of a `suspect`.
+    doubts: Vec<Doubt<'a>>,
+    /// Whether no further attempt follows.
+    #[serde(rename = "final")]
+    is_final: bool,
+    start_skew_us: Option<u64>,
+    /// Metric -> value. Empty unless the outcome is `ok` or `suspect`.
+    metrics: BTreeMap<&'a str, f64>,
+    tasks: Vec<Task<'a>>,
+}
+
+/// A reason to distrust a number.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Doubt<'a> {
+    kind: &'static str,
+    detail: &'a str,
+}
+
+/// One task of an attempt.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Task<'a> {
+    role: &'a str,
+    instance: u32,
+    argv: &'a [String],
+    end: Option<End<'a>>,
+    wall_s: f64,
+    user_s: f64,
+    system_s: f64,
+    max_rss_bytes: u64,
+    voluntary_switches: u64,
+    involuntary_switches: u64,
+    /// Of the whole machine while the task ran.
+    counters: Option<MachineCounters>,
+    /// CPUs its processes were allowed, as a list.
+    cpus: &'a str,
+    samples: Vec<Value<'a>>,
+    doubts: Vec<Doubt<'a>>,
+    /// Figures as the tool reported them, where Drover's own differ in how they are made.
+    reported: BTreeMap<&'a str, &'a str>,
+    stdout_bytes: u64,
+    stderr_bytes: u64,
+    /// Last lines of output, when the outcome is not `ok`.
+    tail: &'a str,
+}
+
+/// How a task ended.
+#[derive(Debug, Serialize, JsonSchema)]
+struct End<'a> {
+    /// `exited`, `signaled`, `stopped`, `killed`, `deadline`, `not-ready`, `not-started` or `agent-lost`.
+    kind: &'static str,
+    /// Exit status, of `exited` and `stopped`.
+    status: Option<i32>,
+    /// Signal number, of `signaled`.
+    signal: Option<i32>,
+    /// What was seen, of `not-ready` and `not-started`.
+    detail: Option<&'a str>,
+}
+
+/// Differences of counters of the whole machine.
+#[derive(Debug, Serialize, JsonSchema)]
+struct MachineCounters {
+    context_switches: u64,
+    listen_overflows: u64,
+    listen_drops: u64,
+    retransmits: u64,
+    time_wait_overflows: u64,
+    steal_us: u64,
+}
+
+/// A sample.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Value<'a> {
+    name: &'a str,
+    value: f64,
+    unit: &'a str,
+}
+
+impl<'a> Document<'a> {
+    /// Fills a document from stored results.
+    pub(crate) fn of(results: &'a RunResults) -> Result<Self, InconsistentRun> {
+        let cells = group(results)?;
+        let attempts = cells.iter().flat_map(|cell| &cell.trials).flat_map(|trial| &trial.attempts);
+        Ok(Self {
+            format: "drover-report",
+            version: 1,
+            run: Run::of(results),
+            coverage: Coverage::of_cells(&cells),
+            hosts: results.hosts.iter().map(|(name, facts)| Host::of(name.as_str(), facts)).collect(),
+            cells: cells.iter().map(|cell| Cell::of(results, cell)).collect(),
+            attempts: attempts.map(|attempt| Attempt::of(attempt)).collect(),
+        })
+    }
+}
+
+impl<'a> Run<'a> {
+    fn of(results: &'a RunResults) -> Self {
+        let run = &results.run;
+        let ms = |ms: u64| Some(Timestamp::from_millisecond(i64::try_from(ms).ok()?).ok()?.to_string());
+        Self {
+            id: run.id.to_string(),
+            name: &run.name,
+            about: &run.about,
+            state: match results.state {
+                RunState::Open => "open",
+                RunState::Finished => "finished",
+                RunState::Interrupted => "interrupted",
+            },
+            started: ms(run.started_unix_ms),
+            ended: results.ended_unix_ms.and_then(ms),
+            matrix_path: &run.matrix_path,
+            matrix_text: &run.matrix_text,
+            set: &run.set,
+            only: &run.only,
+            seed: run.seed,
+            repeat: run.repeat,
+            axes: run.axes.iter().map(|axis| axis.as_str()).collect(),
+            metrics: run
+                .metrics
+                .iter()
+                .map(|metric| Metric {
+                    name: metric.name.as_str(),
+                    unit: &metric.unit,
+                    better: metric.better,
+                    primary: metric.primary,
+                })
+                .collect(),
+            drover_version: &run.drover_version,
+        }
+    }
+}
+
+impl<'a> Host<'a> {
+    fn of(name: &'a str, facts: &'a HostFacts) -> Self {
+        let cpus = facts.cpus.iter();
+        Self {
+            name,
+            hostname: &facts.hostname,
+            kernel_release: &facts.kernel_release,
+            kernel_version: &facts.kernel_version,
+            machine: &facts.machine,
+            boot_id: &facts.boot_id,
+            cpu_model: &facts.cpu_model,
+            cpus: cpus.map(|c| Cpu { cpu: c.cpu, core: c.core, package: c.package, node: c.node }).collect(),
+            cpus_present: facts.cpus_present,
+            memory_bytes: facts.memory_bytes,
+            governor: facts.governor.as_deref(),
+            hypervisor: facts.hypervisor.as_deref(),
+            clocksource: &facts.clocksource,
+            cmdline: &facts.cmdline,
+            tainted: facts.tainted,
+            cgroup_version: facts.cgroup_version,
+            containment: &facts.containment,
+            mitigations: pairs(&facts.mitigations),
+            sysctls: pairs(&facts.sysctls),
+        }
+    }
+}
+
+impl<'a> Cell<'a> {
+    fn of(results: &'a RunResults, cell: &CellTrials<'a>) -> Self {
+        let outcome = cell.outcome();
+        let count = |wanted: Outcome| cell.count(|outcome| outcome == wanted);
+        let metrics = results.run.metrics.iter().filter(|_| outcome.outcome().has_number());
+        let summaries = metrics.filter_map(|metric| {
+            let name = metric.name.as_str();
+            Some((name, Summary::of(cell.values(name))?))
+        });
+        Self {
+            index: cell.cell.index,
+            key: cell.cell.key.to_string(),
+            values: results
+                .run
+                .axes
+                .iter()
+                .map(|axis| axis.as_str())
+                .zip(cell.cell.values.iter().map(|v| &**v))
+                .collect(),
+            excluded: cell.cell.excluded.as_deref(),
+            outcome: outcome.outcome().as_str(),
+            cause: outcome.cause(),
+            trials: Trials {
+                planned: cell.trials.len(),
+                ok: count(Outcome::Ok),
+                suspect: count(Outcome::Suspect),
+                ng: count(Outcome::Ng),
+                error: count(Outcome::Error),
+                missing: count(Outcome::Missing),
+            },
+            metrics: summaries.collect(),
+        }
+    }
+}
+
+impl<'a> Attempt<'a> {
+    fn of(attempt: &'a AttemptRecord) -> Self {
+        let started = i64::try_from(attempt.started_unix_us).ok();
+        let doubts = match &attempt.verdict {
+            drover_model::Verdict::Suspect { doubts } => doubts.as_slice(),
+            _ => &[],
+        };
+        Self {
+            id: attempt.id.to_string(),
+            cell: attempt.id.trial.cell,
+            repetition: attempt.id.trial.repetition,
+            number: attempt.id.number,
+            host: attempt.host.as_str(),
+            boot_id: &attempt.boot_id,
+            started: started.and_then(|us| Some(Timestamp::from_microsecond(us).ok()?.to_string())),
+            elapsed_s: attempt.elapsed.as_secs_f64(),
+            outcome: attempt.verdict.outcome().as_str(),
+            cause: attempt.verdict.cause(),
+            detail: attempt.verdict.detail(),
+            doubts: doubts.iter().map(Doubt::of).collect(),
+            is_final: attempt.is_final,
+            start_skew_us: attempt.start_skew_us,
+            metrics: valid_metrics(attempt).collect(),
+            tasks: attempt.tasks.iter().map(Task::of).collect(),
+        }
+    }
+}
+
+impl<'a> Doubt<'a> {
+    fn of(doubt: &'a drover_model::Doubt) -> Self {
+        Self { kind: doubt.kind.as_str(), detail: &doubt.detail }
+    }
+}
+
+impl<'a> Task<'a> {
+    fn of(task: &'a TaskRecord) -> Self {
+        Self {
+            role: task.role.as_str(),
+            instance: task.instance,
+            argv: &task.argv,
+            end: task.end.as_ref().map(End::of),
+            wall_s: task.wall.as_secs_f64(),
+            user_s: task.usage.user.as_secs_f64(),
+            system_s: task.usage.system.as_secs_f64(),
+            max_rss_bytes: task.usage.max_rss_bytes,
+            voluntary_switches: task.usage.voluntary_switches,
+            involuntary_switches: task.usage.involuntary_switches,
+            counters: task.counters.as_ref().map(MachineCounters::of),
+            cpus: &task.cpus,
+            samples: task.samples.iter().filter(|sample| sample.value.is_finite()).map(Value::of).collect(),
+            doubts: task.doubts.iter().map(Doubt::of).collect(),
+            reported: pairs(&task.reported),
+            stdout_bytes: task.output_bytes.0,
+            stderr_bytes: task.output_bytes.1,
+            tail: &task.tail,
+        }
+    }
+}
+
+impl<'a> End<'a> {
+    fn of(end: &'a EndKind) -> Self {
+        let plain = |kind| Self { kind, status: None, signal: None, detail: None };
+        match end {
+            EndKind::Exited(status) => Self { status: Some(*status), ..plain("exited") },
+            EndKind::Signaled(signal) => Self { signal: Some(*signal), ..plain("signaled") },
+            EndKind::Stopped(status) => Self { status: *status, ..plain("stopped") },
+            EndKind::Killed => plain("killed"),
+            EndKind::Deadline => plain("deadline"),
+            EndKind::NotReady(detail) => Self { detail: Some(detail), ..plain("not-ready") },
+            EndKind::NotStarted(_, detail) => Self { detail: Some(detail), ..plain("not-started") },
+            EndKind::AgentLost => plain("agent-lost"),
+        }
+    }
+}
+
+impl MachineCounters {
+    fn of(counters: &Counters) -> Self {
+        Self {
+            context_switches: counters.context_switches,
+            listen_overflows: counters.listen_overflows,
+            listen_drops: counters.listen_drops,
+            retransmits: counters.retransmits,
+            time_wait_overflows: counters.time_wait_overflows,
+            steal_us: counters.steal_us,
+        }
+    }
+}
+
+impl<'a> Value<'a> {
+    fn of(sample: &'a Sample) -> Self {
+        Self { name: &sample.name, value: sample.value, unit: &sample.unit }
+    }
+}
+
+fn pairs(list: &[(String, String)]) -> BTreeMap<&str, &str> {
+    list.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+}
