@@ -1,6 +1,7 @@
 //! Bounded capture of a task's output.
 
 mod kept;
+mod layout;
 mod pipe;
 mod writer;
 
