@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use drover_model::{
-    AttemptId, AxisValue, CellKey, Counters, Direction, Doubt, EndKind, HostFacts, Name, RunId, Sample, Usage,
-    Verdict,
+    AttemptId, AxisValue, CellKey, Counters, Direction, Doubt, EndKind, HostFacts, Name, RunId, Sample,
+    Usage, Verdict,
 };
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,141 @@
+//! Raw outputs of tasks: written and synced before the attempt they belong to is committed, so that a stored attempt
+//! always has them and can be parsed again.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, ErrorKind, Write},
+    path::Path,
+};
+
+use drover_model::{AttemptId, Name, RunId};
+
+use crate::{
+    DirError, ResultsDir,
+    results_dir::{create_file, make_dir, staged_path, sync_dir},
+};
+
+/// Which output of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl Stream {
+    /// The word used in file names.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// One output of one task of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawOutput {
+    /// Role of the task.
+    pub role: Name,
+    /// Instance of the task.
+    pub instance: u32,
+    /// Which of its outputs.
+    pub stream: Stream,
+    /// What it wrote, or where that is.
+    pub body: OutputBody,
+}
+
+/// Where the bytes of an output are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutputBody {
+    /// Here. No file is made for none.
+    Bytes(Vec<u8>),
+    /// In the file that [`ResultsDir::stage_output`] opened for it.
+    Staged,
+}
+
+/// Writes outputs of attempts; the folder of a run, in which they make new names, is synced once for all of them.
+#[derive(Debug)]
+pub(crate) struct OutputBatch<'a> {
+    dir: &'a ResultsDir,
+    folders: BTreeMap<RunId, RunFolder>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum RunFolder {
+    /// It has names that may not be on the disk.
+    Dirty,
+    Synced,
+    /// Asking again would not help: the kernel reports a failed sync once.
+    Failed(ErrorKind),
+}
+
+impl<'a> OutputBatch<'a> {
+    pub(crate) fn new(dir: &'a ResultsDir) -> Self {
+        Self { dir, folders: BTreeMap::new() }
+    }
+
+    /// Writes and syncs the outputs of one attempt. Doing it again, after a failure, is harmless.
+    pub(crate) fn write(&mut self, attempt: &AttemptId, outputs: &[RawOutput]) -> Result<(), DirError> {
+        if outputs.iter().all(|output| matches!(&output.body, OutputBody::Bytes(bytes) if bytes.is_empty())) {
+            return Ok(());
+        }
+        self.dir.create_run_dir(attempt.run)?;
+        let folder = self.dir.attempt_path(attempt);
+        make_dir(&folder)?;
+        // Also when it was there: `stage_output` does not sync.
+        self.folders.insert(attempt.run, RunFolder::Dirty);
+        for output in outputs {
+            let path = self.dir.output_path(attempt, &output.role, output.instance, output.stream);
+            place(&path, &output.body).map_err(|error| DirError::from_io(&path, error))?;
+        }
+        sync_dir(&folder)
+    }
+
+    /// Makes the names of attempts in a run's folder durable, after all of the batch were written.
+    pub(crate) fn sync(&mut self, run: RunId) -> Result<(), DirError> {
+        let Some(folder) = self.folders.get_mut(&run) else { return Ok(()) };
+        let path = self.dir.run_path(run);
+        match *folder {
+            RunFolder::Synced => Ok(()),
+            RunFolder::Failed(kind) => Err(DirError::from_io(&path, kind.into())),
+            RunFolder::Dirty => match File::open(&path).and_then(|dir| dir.sync_all()) {
+                Ok(()) => {
+                    *folder = RunFolder::Synced;
+                    Ok(())
+                }
+                Err(error) => {
+                    *folder = RunFolder::Failed(error.kind());
+                    Err(DirError::from_io(&path, error))
+                }
+            },
+        }
+    }
+}
+
+fn place(path: &Path, body: &OutputBody) -> io::Result<()> {
+    match body {
+        OutputBody::Bytes(bytes) if bytes.is_empty() => Ok(()),
+        OutputBody::Bytes(bytes) => {
+            let mut file = create_file(path)?;
+            file.write_all(bytes)?;
+            file.sync_data()
+        }
+        OutputBody::Staged => settle(&staged_path(path), path),
+    }
+}
+
+/// Gives a staged file its final name.
+fn settle(staged: &Path, path: &Path) -> io::Result<()> {
+    let file = match File::open(staged) {
+        Ok(file) => file,
+        // Done before, and the commit that followed it failed.
+        Err(error) if error.kind() == ErrorKind::NotFound && path.exists() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    file.sync_data()?;
+    fs::rename(staged, path)
+}
