@@ -3,6 +3,8 @@
 
 mod counters;
 mod facts;
+mod source;
+mod topology;
 
 pub use counters::{CounterReader, CountersError};
-pub use facts::{facts, facts_below};
+pub use facts::{SYSCTLS, facts, facts_below};
