@@ -14,7 +14,7 @@ use crate::serialise::{AfterDeath, LockSource};
 use crate::sys::{STOP_SIGNAL, SignalFd, Usage, reap};
 
 /// How long workers get to end after they were told; then they are killed.
-const STOP_GRACE: Duration = Duration::from_secs(5);
+const STOP_GRACE: Duration = Duration::from_secs(3);
 /// Interval of the looks at a lock that may be lost.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Looks in a row after which it is believed lost.
@@ -199,5 +199,49 @@ impl Crew {
                 let _ = kill_process(*pid, signal);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::LockPhase;
+    use crate::serialise::Serialisation;
+    use crate::sys::Shared;
+
+    /// Two workers that never ran, and a POSIX semaphore which somebody has taken.
+    fn crew_with_taken_semaphore() -> Crew {
+        let board: &'static Shared<WorkerSlot> = Box::leak(Box::new(Shared::new(2).unwrap()));
+        let lock = LockSource::create(Serialisation::Posixsem).unwrap();
+        lock.open().unwrap().unwrap().acquire().unwrap();
+        let mut crew = Crew::new(board, lock);
+        for pid in [1_000_001, 1_000_002] {
+            crew.add(Pid::from_raw(pid).unwrap());
+        }
+        crew.doubt = Some(0);
+        crew
+    }
+
+    #[test]
+    fn expect_the_semaphore_back_when_it_looked_lost_often_enough() {
+        let mut crew = crew_with_taken_semaphore();
+        for _ in 0..LOOKS_TO_BELIEVE {
+            assert!(crew.in_doubt());
+            assert_eq!(crew.recovered(), 0);
+            crew.settle_doubt().unwrap();
+        }
+        assert!(!crew.in_doubt());
+        assert_eq!(crew.recovered(), 1);
+        assert_eq!(crew.lock().open().unwrap().unwrap().acquire().unwrap(), crate::serialise::Taken::Clean);
+    }
+
+    #[test]
+    fn expect_no_more_doubt_when_a_living_worker_has_the_semaphore() {
+        let mut crew = crew_with_taken_semaphore();
+        crew.settle_doubt().unwrap();
+        crew.board()[1].set_lock_phase(LockPhase::Held);
+        crew.settle_doubt().unwrap();
+        assert!(!crew.in_doubt());
+        assert_eq!(crew.recovered(), 0);
     }
 }
