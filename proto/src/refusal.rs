@@ -19,6 +19,8 @@ pub enum Refusal {
     StaleLease,
     /// Not while tasks run.
     TasksRunning,
+    /// Something on the host could not be put back; it takes no new tasks.
+    Quarantined,
     /// The agent does not know the task.
     UnknownTask,
     /// The output cannot be read, or is kept no more.
@@ -34,11 +36,12 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Protocol,
         Self::LeaseHeld,
         Self::StaleLease,
         Self::TasksRunning,
+        Self::Quarantined,
         Self::UnknownTask,
         Self::NoOutput,
         Self::Full,
@@ -55,6 +58,7 @@ impl Refusal {
             Self::LeaseHeld => "lease-held",
             Self::StaleLease => "stale-lease",
             Self::TasksRunning => "tasks-running",
+            Self::Quarantined => "quarantined",
             Self::UnknownTask => "unknown-task",
             Self::NoOutput => "no-output",
             Self::Full => "full",
@@ -69,7 +73,9 @@ impl Refusal {
     pub fn code(self) -> Code {
         match self {
             Self::LeaseHeld => Code::AlreadyExists,
-            Self::Protocol | Self::StaleLease | Self::TasksRunning => Code::FailedPrecondition,
+            Self::Protocol | Self::StaleLease | Self::TasksRunning | Self::Quarantined => {
+                Code::FailedPrecondition
+            }
             Self::UnknownTask | Self::NoOutput => Code::NotFound,
             Self::Full | Self::NoPorts => Code::ResourceExhausted,
             Self::Ending => Code::Unavailable,

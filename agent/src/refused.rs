@@ -1,0 +1,88 @@
+//! Why the agent refuses a request: one error type for all of its rpcs, turned into a gRPC status at the edge.
+
+use std::io;
+
+use drover_model::{RunId, TaskId};
+use drover_proto::{ConversionError, Refusal};
+use drover_supervise::ports::PortError;
+use tonic::Status;
+
+use crate::{lease::LeaseError, spool::SpoolError, text::chain};
+
+/// Why a request is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// The message is malformed.
+    #[error(transparent)]
+    Message(#[from] ConversionError),
+    /// A value that is well formed and makes no sense.
+    #[error("{0}")]
+    Argument(&'static str),
+    /// The task belongs to another run than the lease.
+    #[error("task {task} does not belong to run {run}, which holds the lease")]
+    ForeignTask {
+        /// The task.
+        task: TaskId,
+        /// The run of the lease.
+        run: RunId,
+    },
+    /// The peers speak different versions of the contract.
+    #[error("the controller speaks protocol {theirs}, this agent {ours}; use the same version of both")]
+    Protocol {
+        /// The controller's.
+        theirs: u32,
+        /// The agent's.
+        ours: u32,
+    },
+    /// The host is held by someone else.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// Tasks run.
+    #[error("{0} tasks run; stop them first")]
+    TasksRunning(usize),
+    /// The agent is ending.
+    #[error("the agent is ending; connect again to start a new one")]
+    Ending,
+    /// Something could not be put back.
+    #[error("the host is quarantined: {0}")]
+    Quarantined(String),
+    /// No such task.
+    #[error("task {0} is not known here, or forgotten")]
+    UnknownTask(TaskId),
+    /// The output cannot be read.
+    #[error("cannot read the output of task {task}")]
+    Output {
+        /// The task.
+        task: TaskId,
+        /// Why.
+        source: io::Error,
+    },
+    /// No ports.
+    #[error(transparent)]
+    Ports(#[from] PortError),
+    /// The spool cannot take it.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+}
+
+impl From<Refused> for Status {
+    fn from(refused: Refused) -> Self {
+        let text = chain(&refused);
+        let kind = match &refused {
+            Refused::Message(_) | Refused::Argument(_) | Refused::ForeignTask { .. } => {
+                return Self::invalid_argument(text);
+            }
+            Refused::Protocol { .. } => Refusal::Protocol,
+            Refused::Lease(error) => error.refusal(),
+            Refused::TasksRunning(_) => Refusal::TasksRunning,
+            Refused::Ending => Refusal::Ending,
+            Refused::Quarantined(_) => Refusal::Quarantined,
+            Refused::UnknownTask(_) => Refusal::UnknownTask,
+            Refused::Output { .. } => Refusal::NoOutput,
+            Refused::Ports(_) => Refusal::NoPorts,
+            Refused::Spool(SpoolError::Full { .. }) => Refusal::Full,
+            Refused::Spool(_) => Refusal::Storage,
+        };
+        kind.status(text)
+    }
+}

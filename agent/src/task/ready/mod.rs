@@ -1,0 +1,7 @@
+//! Ready checks: are probed one after the other, each again and again until it holds.
+
+mod command;
+mod http;
+mod probe;
+
+pub(super) use probe::Probes;

@@ -1,0 +1,281 @@
+//! Runs a task: starts its process and reacts to whatever happens to it, until its tree has to go.
+
+use std::{
+    future::Future,
+    io,
+    os::fd::OwnedFd,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use drover_model::{Counters, NotStarted, TaskEnd, TaskEventKind, TaskId, TaskSpec};
+use drover_supervise::{Affinity, Child, CpuSet, Launch};
+use tokio::{io::unix::AsyncFd, sync::watch, time::Sleep};
+
+use super::{
+    Stop, Unstarted, Wish,
+    end::{self, Finished},
+    life::{Effect, Input, Life},
+    logwatch::LogWatch,
+    output::{Outputs, Pipes},
+    prepare::{Prepared, prepare},
+    ready::Probes,
+};
+use crate::{
+    agent::Agent,
+    fd,
+    text::{chain, monotonic_ns},
+};
+
+/// Runs an accepted task to its end, and records that.
+pub async fn run(agent: Arc<Agent>, spec: TaskSpec, outputs: Arc<Outputs>, mut wish: watch::Receiver<Wish>) {
+    let certain = CertainEnd { agent: &agent, id: &spec.id };
+    let end = match start(&agent, &spec, &wish) {
+        Ok(running) => running.run(&agent, &spec, &outputs, &mut wish).await,
+        Err(unstarted) => unstarted.into(),
+    };
+    certain.record(end);
+}
+
+/// Gives a task an end even if a bug lets its future panic.
+struct CertainEnd<'a> {
+    agent: &'a Agent,
+    id: &'a TaskId,
+}
+
+impl CertainEnd<'_> {
+    fn record(self, end: TaskEnd) {
+        self.agent.finish(self.id, end);
+    }
+}
+
+impl Drop for CertainEnd<'_> {
+    fn drop(&mut self) {
+        // Does nothing after `record`.
+        self.agent.finish(self.id, super::lost());
+    }
+}
+
+/// A task with a process.
+struct Running {
+    prepared: Prepared,
+    child: Child,
+    exited: AsyncFd<OwnedFd>,
+    pipes: Pipes,
+    /// CPUs its processes were last seen to be allowed.
+    cpus: CpuSet,
+    counters: Option<Counters>,
+    started: Instant,
+}
+
+fn start(agent: &Agent, spec: &TaskSpec, wish: &watch::Receiver<Wish>) -> Result<Running, Unstarted> {
+    if wish.borrow().stop != Stop::No {
+        let detail = "it was stopped before it was started".to_owned();
+        return Err(Unstarted { cause: NotStarted::Cancelled, detail });
+    }
+    let system = |error: io::Error| Unstarted {
+        cause: NotStarted::Other,
+        detail: format!("no descriptors for its output: {error}"),
+    };
+    let prepared = prepare(agent, spec)?;
+    let (pipes, [stdout, stderr]) = Pipes::new().map_err(system)?;
+    let name = spec.id.to_string();
+    let counters = count(agent, spec);
+    let started = Instant::now();
+    let child = agent.supervisor.spawn(Launch {
+        task: &name,
+        argv: &prepared.argv,
+        env: &prepared.env,
+        cwd: &prepared.cwd,
+        cpus: prepared.cpus.as_ref(),
+        hold: spec.hold,
+        stdout,
+        stderr,
+    })?;
+    let exited = child.pidfd().try_clone_to_owned().and_then(fd::watch).map_err(system)?;
+    let affinity = affinity(&child, &spec.id);
+    if let Some(wanted) = &prepared.cpus {
+        // A task that has ended already has no thread left to ask; `spawn` set its mask before `exec`.
+        let checked = if affinity.masks.is_empty() { Ok(()) } else { affinity.verify(wanted) };
+        if let Err(error) = checked {
+            // Dropping the child kills it.
+            return Err(Unstarted { cause: NotStarted::WrongCpus, detail: chain(&error) });
+        }
+    }
+    Ok(Running { prepared, child, exited, pipes, cpus: affinity.union, counters, started })
+}
+
+fn count(agent: &Agent, spec: &TaskSpec) -> Option<Counters> {
+    let reader = agent.counters.as_ref().filter(|_| spec.counters)?;
+    reader.read().inspect_err(|error| tracing::warn!(error = %chain(error), "counters")).ok()
+}
+
+fn affinity(child: &Child, id: &TaskId) -> Affinity {
+    child.affinity().unwrap_or_else(|error| {
+        tracing::warn!(task = %id, error = %chain(&error), "its CPUs cannot be read");
+        Affinity::default()
+    })
+}
+
+/// What the loop waits for.
+enum Happened {
+    Exited,
+    Wish,
+    Ready,
+    NotReady,
+    Time,
+}
+
+impl Running {
+    async fn run(
+        mut self,
+        agent: &Agent,
+        spec: &TaskSpec,
+        outputs: &Outputs,
+        wish: &mut watch::Receiver<Wish>,
+    ) -> TaskEnd {
+        let mut life = Life::new(spec.hold, spec.deadline, spec.stop, self.started);
+        agent.record(&spec.id, TaskEventKind::Started { pid: self.child.pid(), cpus: self.cpus.to_string() });
+        if spec.hold {
+            agent.record(&spec.id, TaskEventKind::Armed);
+        }
+        let log = LogWatch::new(&spec.ready);
+        let child = Mutex::new(self.child);
+        let missing = Mutex::new(String::new());
+        let probes = || -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+            let (child, log, missing, prepared) = (&child, &log, &missing, &self.prepared);
+            Box::pin(Probes { agent, spec, prepared, child, log, missing }.all_hold())
+        };
+        let mut ready = ReadyWait::none();
+        if !spec.hold {
+            ready = ReadyWait::start(spec, self.started, probes);
+        }
+        let mut held = spec.hold;
+        let mut timer = std::pin::pin!(tokio::time::sleep_until(life.wake_at().into()));
+        let killed = loop {
+            let happened = tokio::select! {
+                biased;
+                _ = self.exited.readable() => Happened::Exited,
+                Ok(()) = wish.changed() => Happened::Wish,
+                () = self.pipes.pump(agent, outputs, &log) => continue,
+                in_time = ready.outcome() => if in_time { Happened::Ready } else { Happened::NotReady },
+                () = timer.as_mut() => Happened::Time,
+            };
+            let now = Instant::now();
+            let input = match happened {
+                Happened::Exited => break false,
+                Happened::Ready => {
+                    ready = ReadyWait::none();
+                    agent.record(&spec.id, TaskEventKind::Ready { after: now - self.started });
+                    continue;
+                }
+                Happened::NotReady => {
+                    ready = ReadyWait::none();
+                    let missing = missing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    Input::NotReady(format!("not ready after {:?}: {missing}", spec.ready_within))
+                }
+                Happened::Time => Input::Tick,
+                Happened::Wish => {
+                    let wish = *wish.borrow_and_update();
+                    if let Some(at_ns) = wish.release_at_ns.filter(|_| held && wish.stop == Stop::No) {
+                        held = false;
+                        self.counters = count(agent, spec);
+                        self.started = Instant::now();
+                        if let Err(unstarted) = release(agent, &spec.id, &child, at_ns).await {
+                            return unstarted.into();
+                        }
+                        ready = ReadyWait::start(spec, self.started, probes);
+                        life.step(self.started, Input::Released);
+                        timer.as_mut().reset(life.wake_at().into());
+                    }
+                    match wish.stop {
+                        Stop::No => continue,
+                        Stop::Policy => Input::Stop,
+                        Stop::Kill => Input::Kill,
+                    }
+                }
+            };
+            let effect = life.step(now, input);
+            timer.as_mut().reset(life.wake_at().into());
+            match effect {
+                Some(Effect::KillTree) => break true,
+                Some(Effect::Signal(signal)) => {
+                    let child = child.lock().unwrap_or_else(PoisonError::into_inner);
+                    // The last moment at which all processes are certain to be there.
+                    self.cpus = seen(affinity(&child, &spec.id), self.cpus);
+                    if let Err(error) = child.signal(signal) {
+                        tracing::warn!(task = %spec.id, error = %chain(&error), "cannot be asked to stop");
+                    }
+                }
+                None => {}
+            }
+        };
+        drop(ready);
+        let child = child.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if self.prepared.cpus.is_some() {
+            self.cpus = seen(affinity(&child, &spec.id), self.cpus);
+        }
+        let finished = Finished {
+            child,
+            pipes: self.pipes,
+            log: &log,
+            life,
+            killed,
+            cpus: self.cpus,
+            counters: self.counters,
+            started: self.started,
+            ended: Instant::now(),
+        };
+        end::end(agent, spec, outputs, finished).await
+    }
+}
+
+/// The CPUs just read, or those read before when no thread is left to ask.
+fn seen(affinity: Affinity, before: CpuSet) -> CpuSet {
+    if affinity.masks.is_empty() { before } else { affinity.union }
+}
+
+/// Lets a held task execute its command.
+async fn release(agent: &Agent, id: &TaskId, child: &Mutex<Child>, at_ns: u64) -> Result<(), Unstarted> {
+    let lock = || child.lock().unwrap_or_else(PoisonError::into_inner);
+    lock().release()?;
+    let now_ns = monotonic_ns();
+    let late_us = if at_ns == 0 { 0 } else { now_ns.saturating_sub(at_ns) / 1000 };
+    // The others of this barrier open their gates before this one waits for its `exec`.
+    tokio::task::yield_now().await;
+    agent.record(id, TaskEventKind::Released { late_us });
+    lock().await_exec()?;
+    Ok(())
+}
+
+/// Waiting for readiness; waits for ever when there is nothing to wait for.
+struct ReadyWait<'a> {
+    parts: Option<(Pin<Box<dyn Future<Output = ()> + Send + 'a>>, Pin<Box<Sleep>>)>,
+}
+
+impl<'a> ReadyWait<'a> {
+    fn none() -> Self {
+        Self { parts: None }
+    }
+
+    fn start(
+        spec: &TaskSpec,
+        from: Instant,
+        probes: impl FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
+    ) -> Self {
+        const MAX: Duration = Duration::from_secs(1_000_000_000);
+        let limit = || Box::pin(tokio::time::sleep_until((from + spec.ready_within.min(MAX)).into()));
+        Self { parts: (!spec.ready.is_empty()).then(|| (probes(), limit())) }
+    }
+
+    /// Whether all checks held before the time was up.
+    async fn outcome(&mut self) -> bool {
+        let Some((probes, limit)) = &mut self.parts else { return std::future::pending().await };
+        tokio::select! {
+            biased;
+            () = probes.as_mut() => true,
+            () = limit.as_mut() => false,
+        }
+    }
+}
