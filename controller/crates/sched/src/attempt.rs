@@ -248,10 +248,16 @@ impl Attempt {
         self.fail(failure);
     }
 
+    /// Whether its agent is expected to speak of its tasks.
+    fn is_listening(&self) -> bool {
+        matches!(self.stage, Stage::Running | Stage::Stopping)
+    }
+
     /// Writes off the tasks that the agent should have spoken of by `now`; gives them.
     pub fn write_off_overdue(&mut self, roles: &Roles, now: Duration) -> Vec<usize> {
         let overdue: Vec<usize> = (0..self.tasks.len())
-            .filter(|task| self.tasks[*task].is_alive() && self.tasks[*task].deadline <= now)
+            .filter(|task| self.is_listening() && self.tasks[*task].is_alive())
+            .filter(|task| self.tasks[*task].deadline <= now)
             .collect();
         for task in &overdue {
             let label = roles.task_label(*task);
@@ -262,7 +268,8 @@ impl Attempt {
 
     /// When silence of the agent next means something.
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.tasks.iter().filter(|task| task.is_alive()).map(|task| task.deadline).min()
+        let alive = self.tasks.iter().filter(|task| self.is_listening() && task.is_alive());
+        alive.map(|task| task.deadline).min()
     }
 
     /// Its tasks that ran and have ended.

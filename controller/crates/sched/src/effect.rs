@@ -24,7 +24,7 @@ pub enum Effect {
         host: Name,
     },
     /// Write down durably that these attempts may be sent to their hosts. An attempt that is in the journal already moves
-    /// to the host named here. Answered by `AttemptsJournalled` or `JournalFailed`.
+    /// to the host named here, and to the end of the journal's order. Answered by `AttemptsJournalled` or `JournalFailed`.
     JournalAttempts {
         /// Attempts with their hosts, in the order in which they will be begun.
         attempts: Vec<(AttemptId, Name)>,

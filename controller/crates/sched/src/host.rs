@@ -42,6 +42,8 @@ pub(crate) struct Stray {
     pub task: TaskId,
     /// When the host is given up if the task has not ended.
     pub deadline: Duration,
+    /// Its attempt is stored, and to be forgotten when it has no more strays.
+    pub is_stored: bool,
 }
 
 /// One host of the run.
@@ -127,9 +129,30 @@ impl Host {
     }
 
     /// Takes note of a task that must end before the host is free, and kills it.
-    pub fn add_stray(&mut self, task: TaskId, deadline: Duration, effects: &mut Effects) {
-        effects.push(Effect::StopTask { host: self.name.clone(), task: task.clone(), kill: true });
-        self.strays.push(Stray { task, deadline });
+    pub fn add_stray(&mut self, stray: Stray, effects: &mut Effects) {
+        let (host, task) = (self.name.clone(), stray.task.clone());
+        effects.push(Effect::StopTask { host, task, kill: true });
+        self.strays.push(stray);
+    }
+
+    /// A task has ended; if it was a stray, its attempt may be ripe to be forgotten.
+    pub fn stray_ended(&mut self, now: Duration, task: &TaskId) {
+        let Some(position) = self.strays.iter().position(|stray| stray.task == *task) else { return };
+        if self.strays.swap_remove(position).is_stored {
+            self.stored(now, task.attempt);
+        }
+    }
+
+    /// An attempt is stored: it may be forgotten as soon as nothing of it runs.
+    pub fn stored(&mut self, now: Duration, attempt: AttemptId) {
+        let mut runs = false;
+        for stray in self.strays.iter_mut().filter(|stray| stray.task.attempt == attempt) {
+            stray.is_stored = true;
+            runs = true;
+        }
+        if !runs {
+            self.forget_later(now, attempt);
+        }
     }
 
     /// When something must have happened.
@@ -141,8 +164,7 @@ impl Host {
         }
     }
 
-    /// A stored attempt may be forgotten by the agent.
-    pub fn forget_later(&mut self, now: Duration, attempt: AttemptId) {
+    fn forget_later(&mut self, now: Duration, attempt: AttemptId) {
         if self.to_forget.is_empty() {
             self.to_forget_since = now;
         }

@@ -8,7 +8,7 @@ use super::Scheduler;
 use crate::{
     Effect, Effects, KnownTask,
     attempt::{Origin, Stage, Status},
-    host::HostState,
+    host::{HostState, Stray},
     orders::Site,
     verdict::Failure,
 };
@@ -90,11 +90,11 @@ impl Scheduler {
                 .collect();
             let stored = open.is_none() && (self.past.is_stored(*id) || ordered.contains(id));
             let host = &mut self.hosts[host];
-            if stored && strays.is_empty() {
-                host.forget_later(now, *id);
-            }
             for task in strays {
-                host.add_stray(task, deadline, effects);
+                host.add_stray(Stray { task, deadline, is_stored: stored }, effects);
+            }
+            if stored {
+                host.stored(now, *id);
             }
         }
     }
@@ -131,14 +131,8 @@ impl Scheduler {
 
     /// A task that nothing waited for has ended.
     pub(super) fn stray_ended(&mut self, now: Duration, task: &TaskId) {
-        for host in self.hosts.iter_mut().filter(|host| !host.strays.is_empty()) {
-            let before = host.strays.len();
-            host.strays.retain(|stray| stray.task != *task);
-            let was_last = !host.strays.iter().any(|stray| stray.task.attempt == task.attempt);
-            let is_open = self.attempts.contains_key(&task.attempt);
-            if host.strays.len() < before && was_last && !is_open {
-                host.forget_later(now, task.attempt);
-            }
+        for host in &mut self.hosts {
+            host.stray_ended(now, task);
         }
     }
 
@@ -241,7 +235,8 @@ impl Scheduler {
         }
         for task in overdue {
             let deadline = now.saturating_add(self.roles.role_of(task).shape.stop_backstop);
-            self.hosts[index].add_stray(self.roles.task_id(id, task), deadline, effects);
+            let stray = Stray { task: self.roles.task_id(id, task), deadline, is_stored: false };
+            self.hosts[index].add_stray(stray, effects);
         }
         self.advance(now, id, false, effects);
     }

@@ -193,9 +193,7 @@ impl Scheduler {
         self.unstored = self.unstored.saturating_sub(1);
         self.progress.count(storing.verdict.outcome(), storing.next.is_none());
         if let Some(host) = attempt.host.and_then(|host| self.hosts.get_mut(host)) {
-            if !host.strays.iter().any(|stray| stray.task.attempt == id) {
-                host.forget_later(now, id);
-            }
+            host.stored(now, id);
             host.forget_some(now, effects);
         }
         let unavailable =

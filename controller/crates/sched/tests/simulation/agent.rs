@@ -1,0 +1,277 @@
+//! A model of an agent: what truly happens on a host, whatever the controller believes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use drover_model::{AttemptId, EndKind, NotStarted, TaskId};
+use drover_sched::{Ending, KnownTask, TaskChange};
+
+use crate::rng::Rng;
+
+/// What a task is going to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Fine,
+    NotStarted(NotStarted),
+    /// Ends by itself, with this status.
+    Status(i32),
+    /// Is ended by a signal.
+    Signal,
+    NotReady,
+    Deadline,
+    /// The agent never says anything more of it; it may not even obey.
+    Silent {
+        obeys_kill: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Sent,
+    Started,
+    Armed,
+    Released,
+    Ready,
+    Ended,
+}
+
+#[derive(Debug)]
+struct Task {
+    state: State,
+    service: bool,
+    hold: bool,
+    fate: Fate,
+    /// Asked to stop; `true` to be killed.
+    stop: Option<bool>,
+    may_pass: bool,
+}
+
+/// A host and its agent. The spool survives a crash of the agent; a reboot clears it.
+#[derive(Debug, Default)]
+pub struct Agent {
+    pub runs: bool,
+    pub boot: u32,
+    pub epoch: u64,
+    /// Connecting fails as long as this is set.
+    pub gone: bool,
+    /// Another run holds the host.
+    pub taken: bool,
+    /// Events by sequence number.
+    pub spool: BTreeMap<u64, (TaskId, TaskChange)>,
+    last_seq: u64,
+    tasks: BTreeMap<TaskId, Task>,
+    /// Attempts that something happened to for which nobody but the world is to blame.
+    pub harmed: BTreeSet<AttemptId>,
+    /// How tasks truly ended, whatever was forgotten since.
+    pub ends: BTreeMap<TaskId, EndKind>,
+    /// Tasks that truly were ready.
+    pub readied: BTreeSet<TaskId>,
+}
+
+impl Agent {
+    fn say(&mut self, task: &TaskId, change: TaskChange) {
+        self.last_seq += 1;
+        self.spool.insert(self.last_seq, (task.clone(), change));
+    }
+
+    pub fn known(&self) -> Vec<KnownTask> {
+        let known =
+            |(id, task): (&TaskId, &Task)| KnownTask { task: id.clone(), ended: task.state == State::Ended };
+        self.tasks.iter().map(known).collect()
+    }
+
+    pub fn knows(&self, attempt: AttemptId) -> bool {
+        self.tasks.keys().any(|task| task.attempt == attempt)
+    }
+
+    pub fn knows_task(&self, id: &TaskId) -> bool {
+        self.tasks.contains_key(id)
+    }
+
+    /// From now on every task can be killed.
+    pub fn obey(&mut self) {
+        for task in self.tasks.values_mut() {
+            if let Fate::Silent { obeys_kill } = &mut task.fate {
+                *obeys_kill = true;
+            }
+        }
+    }
+
+    /// Attempts with processes on the host.
+    pub fn alive(&self) -> BTreeSet<AttemptId> {
+        let alive = self.tasks.iter().filter(|(_, task)| task.state != State::Ended);
+        alive.map(|(id, _)| id.attempt).collect()
+    }
+
+    /// Starts a task, once. Says what is wrong with that, if anything is.
+    pub fn start(
+        &mut self,
+        rng: &mut Rng,
+        id: &TaskId,
+        service: bool,
+        hold: bool,
+        faults: usize,
+    ) -> Result<(), String> {
+        if self.tasks.contains_key(id) {
+            return Ok(());
+        }
+        if let Some(other) = self.alive().into_iter().find(|attempt| *attempt != id.attempt) {
+            return Err(format!("{id} starts while {other} runs on the same host"));
+        }
+        let fate = fate(rng, service, faults);
+        if fate != Fate::Fine {
+            self.harmed.insert(id.attempt);
+        }
+        self.ends.remove(id);
+        self.readied.remove(id);
+        self.tasks.insert(
+            id.clone(),
+            Task { state: State::Sent, service, hold, fate, stop: None, may_pass: false },
+        );
+        Ok(())
+    }
+
+    pub fn stop(&mut self, id: &TaskId, kill: bool) {
+        if let Some(task) = self.tasks.get_mut(id) {
+            task.stop = Some(kill || task.stop == Some(true));
+        }
+    }
+
+    pub fn release(&mut self, attempt: AttemptId) {
+        for (_, task) in self.tasks.iter_mut().filter(|(id, _)| id.attempt == attempt) {
+            task.may_pass |= task.state == State::Armed;
+        }
+    }
+
+    pub fn forget(&mut self, attempt: AttemptId) -> Result<(), String> {
+        if self.alive().contains(&attempt) {
+            return Err(format!("{attempt} is forgotten while it runs"));
+        }
+        self.tasks.retain(|id, _| id.attempt != attempt);
+        self.spool.retain(|_, (id, _)| id.attempt != attempt);
+        Ok(())
+    }
+
+    /// The agent's process dies; with it, sooner or later, its tasks.
+    pub fn crash(&mut self) {
+        self.runs = false;
+    }
+
+    /// The host reboots: nothing is left but the disk, and here not even that.
+    pub fn reboot(&mut self) {
+        self.harmed.extend(self.tasks.keys().map(|task| task.attempt));
+        self.runs = false;
+        self.boot += 1;
+        self.tasks.clear();
+        self.spool.clear();
+    }
+
+    /// The next agent reaps what the former one left.
+    pub fn restart(&mut self) {
+        if self.runs {
+            return;
+        }
+        self.runs = true;
+        let left: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.state != State::Ended)
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in left {
+            self.harmed.insert(id.attempt);
+            self.end(&id, EndKind::AgentLost);
+        }
+    }
+
+    fn end(&mut self, id: &TaskId, kind: EndKind) {
+        if let Some(task) = self.tasks.get_mut(id) {
+            task.state = State::Ended;
+        }
+        self.ends.insert(id.clone(), kind.clone());
+        self.say(id, TaskChange::Ended(Ending { kind, leftovers: 0, output_cut: 0 }));
+    }
+
+    /// Lets one task that can do something do it; `false` if none can.
+    pub fn proceed(&mut self, rng: &mut Rng) -> bool {
+        if !self.runs {
+            return false;
+        }
+        let movable: Vec<TaskId> =
+            self.tasks.iter().filter(|(_, task)| next(task).is_some()).map(|(id, _)| id.clone()).collect();
+        if movable.is_empty() {
+            return false;
+        }
+        let id = &movable[rng.below(movable.len())];
+        let Some(task) = self.tasks.get_mut(id) else { return false };
+        match next(task) {
+            None => false,
+            Some(Move::To(state, change)) => {
+                task.state = state;
+                if state == State::Ready {
+                    self.readied.insert(id.clone());
+                }
+                self.say(id, change);
+                true
+            }
+            Some(Move::End(kind)) => {
+                self.end(id, kind);
+                true
+            }
+        }
+    }
+}
+
+enum Move {
+    To(State, TaskChange),
+    End(EndKind),
+}
+
+/// What a task does next, if it can do something by itself.
+fn next(task: &Task) -> Option<Move> {
+    let end = |kind| Some(Move::End(kind));
+    if let Fate::Silent { obeys_kill } = task.fate {
+        let killed = obeys_kill && task.stop == Some(true) && task.state != State::Ended;
+        return if killed { end(EndKind::Killed) } else { None };
+    }
+    match (task.state, task.stop, task.fate) {
+        (State::Ended, ..) => None,
+        (State::Sent, _, Fate::NotStarted(cause)) => {
+            end(EndKind::NotStarted(cause, "of the world".to_owned()))
+        }
+        (State::Sent, Some(_), _) => end(EndKind::NotStarted(NotStarted::Cancelled, String::new())),
+        (State::Sent, None, _) => Some(Move::To(State::Started, TaskChange::Started)),
+        // A crash is not called a stop, whatever was ordered meanwhile.
+        (State::Started | State::Ready, _, Fate::Signal) if task.service => end(EndKind::Signaled(11)),
+        (_, Some(true), _) => end(EndKind::Killed),
+        (_, Some(false), _) => end(EndKind::Stopped(Some(0))),
+        (State::Started, None, _) if task.hold => Some(Move::To(State::Armed, TaskChange::Armed)),
+        (State::Armed, None, _) if !task.may_pass => None,
+        (State::Armed, None, _) => Some(Move::To(State::Released, TaskChange::Released { late_us: 3 })),
+        (State::Started, None, Fate::NotReady) => end(EndKind::NotReady("tcp".to_owned())),
+        (State::Started, None, Fate::Status(status)) if task.service => end(EndKind::Exited(status)),
+        (State::Started, None, _) if task.service => Some(Move::To(State::Ready, TaskChange::Ready)),
+        (State::Ready, None, _) => None,
+        (State::Started | State::Released, None, fate) => end(match fate {
+            Fate::Status(status) => EndKind::Exited(status),
+            Fate::Signal => EndKind::Signaled(9),
+            Fate::Deadline => EndKind::Deadline,
+            _ => EndKind::Exited(0),
+        }),
+    }
+}
+
+fn fate(rng: &mut Rng, service: bool, faults: usize) -> Fate {
+    if !rng.chance(faults) {
+        return Fate::Fine;
+    }
+    match rng.below(if service { 7 } else { 8 }) {
+        0 => Fate::NotStarted(NotStarted::PortTaken),
+        1 => Fate::NotStarted(NotStarted::NotFound),
+        2 => Fate::NotStarted(NotStarted::WrongCpus),
+        3 => Fate::Status(1),
+        4 => Fate::Signal,
+        5 => Fate::Silent { obeys_kill: rng.chance(700) },
+        _ if service => Fate::NotReady,
+        _ => Fate::Deadline,
+    }
+}

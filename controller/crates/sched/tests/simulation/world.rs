@@ -1,0 +1,534 @@
+//! The world around a scheduler: agents, links, the store, time, and everything that can go wrong with them. Where a real
+//! driver would do I/O, messages wait here in queues until the generator picks them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use drover_model::{AttemptId, ErrorCause, Name, RunId, TrialId, Verdict};
+use drover_sched::{
+    CollectOutcome, Effect, Effects, Ended, Event, PastAttempt, Plan, Reconnect, RoleKind, RoleShape,
+    Scheduler,
+};
+
+use crate::{agent::Agent, invariants, rng::Rng, shapes};
+
+/// One controller's life.
+pub struct Controller {
+    pub scheduler: Scheduler,
+    pub links: Vec<Link>,
+    to_store: VecDeque<Effect>,
+    from_store: VecDeque<Event>,
+    /// Events that may come a second time, whenever it suits the world.
+    delivered: Vec<Event>,
+    /// Attempts begun by this controller, or ordered to be collected, and not known to be stored.
+    pub begun: BTreeSet<AttemptId>,
+    pub unstored: BTreeSet<AttemptId>,
+    pub interrupts: u32,
+    pub ended: Option<Ended>,
+}
+
+/// The connection to one agent.
+#[derive(Default)]
+pub struct Link {
+    /// Epoch of the lease; 0 without one.
+    pub epoch: u64,
+    /// Nothing gets through any more.
+    lost: bool,
+    /// Last spooled event delivered.
+    cursor: u64,
+    to_agent: VecDeque<Effect>,
+    to_controller: VecDeque<Event>,
+}
+
+impl Link {
+    /// The link is lost, and the controller has not heard of it.
+    pub fn loss_is_news(&self) -> bool {
+        self.to_controller.iter().any(|event| matches!(event, Event::HostLost { .. }))
+    }
+}
+
+/// A stored attempt.
+#[derive(Debug)]
+pub struct Stored {
+    pub verdict: Verdict,
+    pub is_final: bool,
+}
+
+/// Everything.
+pub struct World {
+    pub rng: Rng,
+    now: Duration,
+    pub run: RunId,
+    pub hosts: Vec<Name>,
+    pub roles: Vec<RoleShape>,
+    pub trials: Vec<TrialId>,
+    pub retries: u32,
+    pub after_ng: u32,
+    window: u32,
+    pub unstored_limit: u32,
+    tries: u32,
+    /// How often things go wrong, in a thousand.
+    faults: usize,
+    /// Nothing goes wrong any more.
+    calm: bool,
+    pub agents: Vec<Agent>,
+    pub store: BTreeMap<AttemptId, Stored>,
+    pub journal: Vec<(AttemptId, Name)>,
+    /// Attempts harmed by something outside of an agent.
+    pub harmed: BTreeSet<AttemptId>,
+    pub ever_cut_short: bool,
+    pub ever_lost: bool,
+    lives: u32,
+    /// What happened, if anybody wants to know.
+    pub log: Option<Vec<String>>,
+}
+
+type Outcome = Result<(), String>;
+
+impl World {
+    pub fn new(seed: u64, log: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let hosts = 1 + [0, 0, 0, 1, 2][rng.below(5)];
+        let trials = 1 + rng.below(10);
+        let faults = [0, 10, 40, 120][rng.below(4)];
+        let pick = |rng: &mut Rng, from: u32, to: u32| {
+            from + u32::try_from(rng.below(usize::try_from(to).unwrap())).unwrap()
+        };
+        Self {
+            now: Duration::ZERO,
+            run: shapes::run(),
+            hosts: (0..hosts).map(|host| format!("h{host}").parse().unwrap()).collect(),
+            roles: shapes::roles(&mut rng),
+            trials: (0..u32::try_from(trials).unwrap())
+                .map(|n| TrialId { cell: n / 2, repetition: n % 2 + 1 })
+                .collect(),
+            retries: pick(&mut rng, 0, 4),
+            after_ng: pick(&mut rng, 0, 3),
+            window: pick(&mut rng, 1, 5),
+            unstored_limit: pick(&mut rng, 1, 4),
+            tries: pick(&mut rng, 1, 5),
+            faults,
+            calm: false,
+            agents: (0..hosts).map(|_| Agent::default()).collect(),
+            store: BTreeMap::new(),
+            journal: Vec::new(),
+            harmed: BTreeSet::new(),
+            ever_cut_short: false,
+            ever_lost: false,
+            lives: 0,
+            log: log.then(Vec::new),
+            rng,
+        }
+    }
+
+    /// Lives through the whole history: controllers come and go until the run is complete.
+    pub fn live(&mut self) -> Outcome {
+        loop {
+            let mut controller = self.bear();
+            self.deliver(&mut controller, Event::RunOpened)?;
+            while controller.ended.is_none() {
+                if !self.calm && self.rng.chance(self.faults / 8) {
+                    self.note(|| "the controller is killed".to_owned());
+                    self.drop_links(&mut controller)?;
+                    self.some_store_orders(&mut controller)?;
+                    break;
+                }
+                self.tick(&mut controller)?;
+            }
+            if controller.ended == Some(Ended::Complete) {
+                return invariants::at_the_end(self, &controller.scheduler);
+            }
+            self.drop_links(&mut controller)?;
+            if self.lives > 30 {
+                return Err("the run does not end, although nothing goes wrong any more".to_owned());
+            }
+        }
+    }
+
+    fn bear(&mut self) -> Controller {
+        self.lives += 1;
+        if self.lives > 8 {
+            self.calm_down();
+        }
+        let lives = self.lives;
+        self.note(|| format!("controller {lives} starts"));
+        let past =
+            self.store.iter().map(|(id, stored)| PastAttempt::new(*id, &stored.verdict, stored.is_final));
+        let plan = Plan {
+            run: self.run,
+            order: self.trials.clone().into(),
+            hosts: self.hosts.clone(),
+            roles: self.roles.clone(),
+            retries: self.retries,
+            after_ng: self.after_ng,
+            journal_window: self.window,
+            unstored_limit: self.unstored_limit,
+            skew_limit: Duration::from_millis(1),
+            reconnect: Reconnect {
+                tries: if self.calm { 5 } else { self.tries },
+                first_delay: Duration::from_millis(100),
+                max_delay: Duration::from_secs(1),
+            },
+        };
+        let scheduler = Scheduler::new(plan, past, self.journal.iter().cloned()).unwrap();
+        Controller {
+            scheduler,
+            links: self.hosts.iter().map(|_| Link::default()).collect(),
+            to_store: VecDeque::new(),
+            from_store: VecDeque::new(),
+            delivered: Vec::new(),
+            begun: BTreeSet::new(),
+            unstored: BTreeSet::new(),
+            interrupts: 0,
+            ended: None,
+        }
+    }
+
+    fn calm_down(&mut self) {
+        self.calm = true;
+        for agent in &mut self.agents {
+            (agent.gone, agent.taken) = (false, false);
+            agent.obey();
+        }
+    }
+
+    fn note(&mut self, text: impl FnOnce() -> String) {
+        if let Some(log) = &mut self.log {
+            log.push(format!("{:>9.3} {}", self.now.as_secs_f64(), text()));
+        }
+    }
+
+    /// One thing happens.
+    fn tick(&mut self, controller: &mut Controller) -> Outcome {
+        self.now += Duration::from_micros(u64::try_from(self.rng.below(500)).unwrap());
+        if self.now > Duration::from_secs(1_000_000) {
+            return Err("the run takes too long".to_owned());
+        }
+        if !self.calm && self.rng.chance(self.faults) {
+            return self.misfortune(controller);
+        }
+        let first = self.rng.below(4);
+        for kind in (0..4).map(|offset| (first + offset) % 4) {
+            let (first, hosts) = (self.rng.below(self.hosts.len()), self.hosts.len());
+            for host in (0..hosts).map(|offset| (first + offset) % hosts) {
+                if self.happens(controller, kind, host)? {
+                    return Ok(());
+                }
+            }
+        }
+        match controller.scheduler.next_deadline() {
+            Some(deadline) => {
+                self.now = self.now.max(deadline);
+                self.deliver(controller, Event::TimerElapsed)
+            }
+            None => Err("nothing can happen any more, and the run is not over".to_owned()),
+        }
+    }
+
+    /// Lets one thing of a kind happen, if it can.
+    fn happens(&mut self, controller: &mut Controller, kind: usize, host: usize) -> Result<bool, String> {
+        match kind {
+            0 => {
+                if let Some(event) = self.next_event(controller, host) {
+                    self.deliver(controller, event)?;
+                    return Ok(true);
+                }
+                Ok(false)
+            }
+            1 => self.agent_works(controller, host),
+            2 => Ok(self.agents[host].proceed(&mut self.rng)),
+            _ => self.store_works(controller),
+        }
+    }
+
+    /// The next thing that a host, or the store, has to say.
+    fn next_event(&mut self, controller: &mut Controller, host: usize) -> Option<Event> {
+        if self.rng.chance(300)
+            && let Some(event) = controller.from_store.pop_front()
+        {
+            return Some(event);
+        }
+        let link = &mut controller.links[host];
+        if let Some(event) = link.to_controller.pop_front() {
+            return Some(event);
+        }
+        let agent = &self.agents[host];
+        if link.epoch != 0
+            && link.epoch == agent.epoch
+            && agent.runs
+            && let Some((seq, (task, change))) = agent.spool.range(link.cursor + 1..).next()
+        {
+            link.cursor = *seq;
+            return Some(Event::TaskChanged { task: task.clone(), change: change.clone() });
+        }
+        controller.from_store.pop_front()
+    }
+
+    fn deliver(&mut self, controller: &mut Controller, event: Event) -> Outcome {
+        self.note(|| format!("<- {event:?}"));
+        match &event {
+            Event::TaskChanged { .. } | Event::AttemptStored { .. } | Event::AttemptsJournalled { .. } => {
+                controller.delivered.push(event.clone());
+            }
+            _ => {}
+        }
+        self.ever_cut_short |=
+            matches!(event, Event::Interrupted | Event::JournalFailed { .. } | Event::StoreFailed { .. });
+        if let Event::AttemptStored { attempt } = &event {
+            controller.unstored.remove(attempt);
+            controller.begun.remove(attempt);
+        }
+        let mut effects = Effects::new();
+        controller.scheduler.step(self.now, event, &mut effects);
+        for effect in effects.drain() {
+            self.note(|| format!("-> {effect:?}"));
+            invariants::of_effect(self, controller, &effect)?;
+            self.carry_out(controller, effect)?;
+        }
+        Ok(())
+    }
+
+    fn index(&self, host: &Name) -> usize {
+        self.hosts.iter().position(|name| name == host).unwrap()
+    }
+
+    fn carry_out(&mut self, controller: &mut Controller, effect: Effect) -> Outcome {
+        let host = match &effect {
+            Effect::ConnectHost { host } => {
+                let host = self.index(host);
+                let cursor = controller.links[host].cursor;
+                self.cut(controller, host)?;
+                controller.links[host] = Link { cursor, ..Link::default() };
+                host
+            }
+            Effect::AcquireLease { host }
+            | Effect::ReleaseLease { host }
+            | Effect::PrepareAttempt { host, .. }
+            | Effect::StartTask { host, .. }
+            | Effect::ReleaseBarrier { host, .. }
+            | Effect::StopTask { host, .. }
+            | Effect::Collect { host, .. }
+            | Effect::ForgetAttempts { host, .. } => self.index(host),
+            Effect::JournalAttempts { .. } | Effect::StoreAttempt { .. } => {
+                controller.to_store.push_back(effect);
+                return Ok(());
+            }
+            Effect::Finish { ended, .. } => {
+                controller.ended = Some(ended.clone());
+                return Ok(());
+            }
+        };
+        match &effect {
+            Effect::PrepareAttempt { attempt, .. } => {
+                controller.begun.insert(*attempt);
+            }
+            Effect::Collect { attempt, .. } => {
+                controller.unstored.insert(*attempt);
+            }
+            _ => {}
+        }
+        controller.links[host].to_agent.push_back(effect);
+        Ok(())
+    }
+
+    /// The agent carries out the oldest order that has reached it.
+    fn agent_works(&mut self, controller: &mut Controller, host: usize) -> Result<bool, String> {
+        let Some(order) = controller.links[host].to_agent.pop_front() else { return Ok(false) };
+        let faults = if self.calm { 0 } else { self.faults };
+        let name = self.hosts[host].clone();
+        let agent = &mut self.agents[host];
+        let link = &mut controller.links[host];
+        if link.lost {
+            return Ok(true);
+        }
+        let fenced = link.epoch != agent.epoch || !agent.runs;
+        let answer = match order {
+            Effect::ConnectHost { .. } if agent.gone || self.rng.chance(faults) => {
+                self.ever_lost = true;
+                Some(Event::HostLost { host: name, why: "no answer".to_owned() })
+            }
+            Effect::ConnectHost { .. } => {
+                agent.restart();
+                Some(Event::HostConnected { host: name, boot_id: agent.boot.to_string() })
+            }
+            Effect::AcquireLease { .. } if agent.taken => {
+                self.ever_lost = true;
+                Some(Event::LeaseRefused { host: name, why: "another run holds it".to_owned() })
+            }
+            Effect::AcquireLease { .. } if agent.runs => {
+                agent.epoch += 1;
+                link.epoch = agent.epoch;
+                // Some events come again after a reconnection.
+                link.cursor = link.cursor.saturating_sub(u64::try_from(self.rng.below(4)).unwrap());
+                Some(Event::LeaseGranted { host: name, known: agent.known() })
+            }
+            _ if fenced => None,
+            Effect::PrepareAttempt { attempt, .. } if self.rng.chance(faults / 4) => {
+                self.harmed.insert(attempt);
+                let verdict =
+                    Verdict::Error { cause: ErrorCause::Template, detail: "of the world".to_owned() };
+                Some(Event::AttemptUnprepared { attempt, verdict })
+            }
+            Effect::PrepareAttempt { attempt, .. } => Some(Event::AttemptPrepared { attempt }),
+            Effect::StartTask { task, .. } if self.rng.chance(faults / 4) && !agent.knows_task(&task) => {
+                self.harmed.insert(task.attempt);
+                Some(Event::TaskRefused { task, why: "of the world".to_owned() })
+            }
+            Effect::StartTask { task, hold, .. } => {
+                let role = self.roles.iter().find(|role| role.name == task.role).unwrap();
+                let service = role.kind == RoleKind::Service;
+                agent.start(&mut self.rng, &task, service, hold, faults)?;
+                None
+            }
+            Effect::ReleaseBarrier { attempt, .. } if self.rng.chance(faults / 4) => {
+                self.harmed.insert(attempt);
+                Some(Event::BarrierFailed { attempt, why: "of the world".to_owned() })
+            }
+            Effect::ReleaseBarrier { attempt, .. } => {
+                agent.release(attempt);
+                None
+            }
+            Effect::StopTask { task, kill, .. } => {
+                agent.stop(&task, kill);
+                None
+            }
+            Effect::Collect { attempt, .. } => {
+                let mut outcome = CollectOutcome::default();
+                if !agent.knows(attempt) || self.rng.chance(faults / 4) {
+                    self.harmed.insert(attempt);
+                    outcome.failed = Some((ErrorCause::AgentLost, "its outputs are gone".to_owned()));
+                }
+                Some(Event::Collected { attempt, outcome })
+            }
+            Effect::ForgetAttempts { attempts, .. } => {
+                for attempt in &attempts {
+                    agent.forget(*attempt)?;
+                }
+                Some(Event::AttemptsForgotten { host: name, attempts })
+            }
+            Effect::ReleaseLease { .. } => {
+                link.epoch = 0;
+                Some(Event::LeaseReleased { host: name })
+            }
+            other => return Err(format!("{other:?} is no order for an agent")),
+        };
+        if let Some(answer) = answer {
+            controller.links[host].to_controller.push_back(answer);
+        }
+        Ok(true)
+    }
+
+    /// The store carries out its oldest order: from then on it is durable.
+    fn store_works(&mut self, controller: &mut Controller) -> Result<bool, String> {
+        let Some(order) = controller.to_store.pop_front() else { return Ok(false) };
+        let fails = !self.calm && self.rng.chance(self.faults / 6);
+        let (why, disk_full) = ("of the world".to_owned(), self.rng.chance(800));
+        let answer = match order {
+            Effect::JournalAttempts { attempts } if fails && self.rng.chance(200) => {
+                drop(attempts);
+                Event::JournalFailed { why, disk_full }
+            }
+            Effect::JournalAttempts { attempts } => {
+                for (attempt, host) in &attempts {
+                    self.journal.retain(|(journalled, _)| journalled != attempt);
+                    self.journal.push((*attempt, host.clone()));
+                }
+                Event::AttemptsJournalled { attempts }
+            }
+            Effect::StoreAttempt { attempt, .. } if fails => {
+                self.harmed.insert(attempt);
+                Event::StoreFailed { attempt, why, disk_full }
+            }
+            Effect::StoreAttempt { attempt, verdict, is_final, .. } => {
+                invariants::of_store(self, attempt, &verdict, is_final)?;
+                self.store.insert(attempt, Stored { verdict, is_final });
+                Event::AttemptStored { attempt }
+            }
+            other => return Err(format!("{other:?} is no order for the store")),
+        };
+        controller.from_store.push_back(answer);
+        Ok(true)
+    }
+
+    /// Something goes wrong.
+    fn misfortune(&mut self, controller: &mut Controller) -> Outcome {
+        let host = self.rng.below(self.hosts.len());
+        let name = self.hosts[host].clone();
+        match self.rng.below(14) {
+            0..=2 => self.lose_link(controller, host, "the link is cut")?,
+            3 | 4 => {
+                self.lose_link(controller, host, "the agent is killed")?;
+                self.agents[host].crash();
+            }
+            5 => {
+                self.lose_link(controller, host, "the host reboots")?;
+                self.agents[host].reboot();
+                // Attempts whose outputs are gone, or whose orders were under way.
+                self.harmed.extend(controller.begun.iter().copied());
+            }
+            6 if self.rng.chance(300) => self.agents[host].gone ^= true,
+            7 if self.rng.chance(200) => self.agents[host].taken ^= true,
+            8 if self.rng.chance(300) => {
+                controller.interrupts += 1;
+                return self.deliver(controller, Event::Interrupted);
+            }
+            9 => {
+                if let Some(deadline) = controller.scheduler.next_deadline() {
+                    self.harmed.extend(controller.begun.iter().copied());
+                    self.now = self.now.max(deadline);
+                    self.ever_lost = true;
+                    self.note(|| "everybody is slow".to_owned());
+                    return self.deliver(controller, Event::TimerElapsed);
+                }
+            }
+            10 => return self.deliver(controller, Event::TimerElapsed),
+            11 => {
+                self.note(|| format!("the controller believes {name} lost"));
+                return self.lose_link(controller, host, "no heartbeat");
+            }
+            _ if !controller.delivered.is_empty() => {
+                let again = controller.delivered[self.rng.below(controller.delivered.len())].clone();
+                return self.deliver(controller, again);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The connection ends: what was under way arrives in part, answers do not.
+    fn cut(&mut self, controller: &mut Controller, host: usize) -> Outcome {
+        let arriving = self.rng.below(controller.links[host].to_agent.len() + 1);
+        for _ in 0..arriving {
+            self.agent_works(controller, host)?;
+        }
+        let link = &mut controller.links[host];
+        link.to_agent.clear();
+        link.to_controller.clear();
+        link.epoch = 0;
+        Ok(())
+    }
+
+    fn lose_link(&mut self, controller: &mut Controller, host: usize, why: &str) -> Outcome {
+        let name = self.hosts[host].clone();
+        self.note(|| format!("{name}: {why}"));
+        self.ever_lost = true;
+        self.cut(controller, host)?;
+        controller.links[host].lost = true;
+        let event = Event::HostLost { host: self.hosts[host].clone(), why: why.to_owned() };
+        controller.links[host].to_controller.push_back(event);
+        Ok(())
+    }
+
+    fn drop_links(&mut self, controller: &mut Controller) -> Outcome {
+        (0..self.hosts.len()).try_for_each(|host| self.cut(controller, host))
+    }
+
+    fn some_store_orders(&mut self, controller: &mut Controller) -> Outcome {
+        for _ in 0..self.rng.below(controller.to_store.len() + 1) {
+            self.store_works(controller)?;
+        }
+        Ok(())
+    }
+}
