@@ -15,6 +15,7 @@ use crate::{
     CpuSet, SpawnError,
     contain::{Group, Slot, Tree, destroy, wait_for},
     launch, proc,
+    registry::REGISTRY,
     supervisor::Shared,
     sys::{self, Ended},
 };
@@ -223,7 +224,7 @@ impl Child {
     pub fn try_wait(&mut self) -> Result<Option<Exit>, InspectError> {
         if self.exit.is_none() {
             // The lock keeps the number from being taken for that of a stray between its release by the kernel and by us.
-            let mut known = self.shared.registry.lock();
+            let mut known = REGISTRY.lock();
             let ended = sys::reap(self.pid)
                 .map_err(|source| InspectError { step: "wait for its first process", source })?;
             if let Some(Ended { status, mut usage }) = ended {
@@ -381,7 +382,7 @@ impl Drop for Child {
         }
         if self.exit.is_none() {
             // From here on it is a stray like any other.
-            self.shared.registry.lock().remove(self.pid);
+            REGISTRY.lock().remove(self.pid);
         }
     }
 }

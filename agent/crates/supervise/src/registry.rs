@@ -3,13 +3,15 @@
 
 use std::{
     collections::HashSet,
-    fmt,
-    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
 use crate::sys::VforkStack;
 
-/// Shared by the supervisor and its children.
+/// The one registry.
+pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::new);
+
+/// See the module.
 pub(crate) struct Registry(Mutex<Known>);
 
 /// What the lock protects.
@@ -20,7 +22,7 @@ pub(crate) struct Known {
 }
 
 impl Registry {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self(Mutex::new(Known { pids: HashSet::new(), stack: VforkStack::new() }))
     }
 
@@ -53,11 +55,5 @@ impl Known {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.pids.iter().copied()
-    }
-}
-
-impl fmt::Debug for Registry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry").finish_non_exhaustive()
     }
 }

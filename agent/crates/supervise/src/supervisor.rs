@@ -16,7 +16,7 @@ use crate::{
     child::{Gate, Scope},
     contain::{CgroupPlaces, Group, MARKER, Slot, SlotKind, Slots, is_foreign, wait_for},
     launch, orphans, proc,
-    registry::Registry,
+    registry::REGISTRY,
     sys::{self, CloneError, Entry, Image, Start},
 };
 
@@ -139,7 +139,6 @@ pub struct Supervisor {
 /// What children need of their supervisor.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) registry: Arc<Registry>,
     pub(crate) kill_wait: Duration,
     slots: Option<Slots>,
 }
@@ -168,11 +167,7 @@ impl Supervisor {
                 .map_err(system("record the place of the cgroup in the state directory"))?;
         }
         Ok(Self {
-            shared: Arc::new(Shared {
-                registry: Arc::new(Registry::new()),
-                kill_wait: config.kill_wait,
-                slots: choice.slots,
-            }),
+            shared: Arc::new(Shared { kill_wait: config.kill_wait, slots: choice.slots }),
             name: config.name,
             state_dir: config.state_dir,
             containment: choice.containment,
@@ -252,9 +247,7 @@ impl Supervisor {
         });
         let scope = match slot {
             Some(slot) => Scope::Cgroup(slot),
-            None => {
-                Scope::Group(Group { main: start.pid, marker, registry: Arc::clone(&self.shared.registry) })
-            }
+            None => Scope::Group(Group { main: start.pid, marker }),
         };
         Ok(Child {
             shared: Arc::clone(&self.shared),
@@ -271,7 +264,7 @@ impl Supervisor {
     fn start(&self, image: &Image<'_>, entry: Entry<'_>, hold: bool) -> Result<Start, CloneError> {
         let mut pause = BUSY_PAUSE;
         loop {
-            let mut known = self.shared.registry.lock();
+            let mut known = REGISTRY.lock();
             let result = if hold {
                 sys::start_held(image, entry)
             } else {
@@ -317,7 +310,7 @@ impl Shared {
     /// See [`Supervisor::reap_strays`].
     pub(crate) fn reap_strays(&self) -> u32 {
         // While a process is being made its end could be mistaken for that of a stray; there will be another occasion.
-        let Some(known) = self.registry.try_lock() else { return 0 };
+        let Some(known) = REGISTRY.try_lock() else { return 0 };
         let mut reaped = 0;
         let mut reap = |pid: u32| {
             let stray = !known.contains(pid) && is_foreign(pid) && matches!(sys::reap(pid), Ok(Some(_)));

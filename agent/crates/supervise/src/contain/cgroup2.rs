@@ -1,6 +1,6 @@
 //! A cgroup of version 2: `cgroup.kill` (Linux 5.14) ends it as a whole; before that it is frozen and its processes are killed one by one.
 
-use std::io;
+use std::{io, sync::atomic::Ordering};
 
 use super::{Slot, destroy::signal_each};
 
@@ -17,6 +17,7 @@ impl Cgroup2<'_> {
     }
 
     pub(super) fn strike(&self, processes: &[u32]) -> io::Result<()> {
+        self.0.spent.store(true, Ordering::Relaxed);
         match self.0.write("cgroup.kill", "1") {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // Frozen processes fork no more, and are killed all the same.

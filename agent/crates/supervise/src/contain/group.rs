@@ -5,7 +5,6 @@
 use std::{
     collections::{HashMap, HashSet},
     io,
-    sync::Arc,
 };
 
 use rustix::process::{Pid, Signal};
@@ -13,7 +12,7 @@ use rustix::process::{Pid, Signal};
 use super::Tree;
 use crate::{
     proc::{self, Process},
-    registry::Registry,
+    registry::REGISTRY,
 };
 
 /// The environment variable that every task carries: `NAME/TASK`.
@@ -26,8 +25,6 @@ pub(crate) struct Group {
     pub(crate) main: u32,
     /// Value of [`MARKER`].
     pub(crate) marker: String,
-    /// First processes of all tasks.
-    pub(crate) registry: Arc<Registry>,
 }
 
 impl Group {
@@ -35,7 +32,7 @@ impl Group {
     /// from one.
     pub(crate) fn has_no_heirs(&self) -> bool {
         let Some(children) = proc::own_children() else { return false };
-        let known = self.registry.lock();
+        let known = REGISTRY.lock();
         let foreign = |&pid: &u32| !known.contains(pid) && is_foreign(pid);
         !children.iter().any(foreign)
     }
@@ -44,7 +41,7 @@ impl Group {
 impl Tree for Group {
     fn processes(&self) -> io::Result<Vec<u32>> {
         // While the lock is held no process is being started, so none is seen half-made.
-        let known = self.registry.lock();
+        let known = REGISTRY.lock();
         let all = Process::all()?;
         let only_task = known.iter().all(|pid| pid == self.main);
         let children = by_parent(&all);

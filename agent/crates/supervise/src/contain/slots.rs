@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -39,6 +39,9 @@ pub(crate) struct Slot {
     pub(super) events: Option<OwnedFd>,
     /// Where a process writes itself to, if it cannot be born inside.
     join: Option<OwnedFd>,
+    /// Killed as a whole once. Linux 6.14 and later compare how often the parent's cgroup and the child's were killed, and kill what is
+    /// born into one where the numbers differ; so this one is not used again.
+    pub(super) spent: AtomicBool,
 }
 
 impl Slot {
@@ -54,7 +57,7 @@ impl Slot {
             SlotKind::V1 => None,
         };
         let join = if born_inside { None } else { Some(file("cgroup.procs", OFlags::WRONLY)?) };
-        Ok(Self { kind, path, dir, events, join })
+        Ok(Self { kind, path, dir, events, join, spent: AtomicBool::new(false) })
     }
 
     /// How a new process gets in.
@@ -233,12 +236,10 @@ impl Slots {
         if let Some(slot) = lock(&self.free).pop() {
             return Ok(slot);
         }
-        let mut dirty = lock(&self.dirty);
-        let clean = dirty.iter().position(|slot| slot.is_empty().unwrap_or(false));
-        if let Some(slot) = clean.map(|index| dirty.swap_remove(index)) {
+        self.sweep();
+        if let Some(slot) = lock(&self.free).pop() {
             return Ok(slot);
         }
-        drop(dirty);
         loop {
             let path = self.base.join(format!("t{}", self.next.fetch_add(1, Ordering::Relaxed)));
             match fs::create_dir(&path) {
@@ -253,11 +254,21 @@ impl Slots {
     /// Takes back a cgroup that is proven empty.
     pub(crate) fn give_back(&self, slot: Slot) {
         let mut free = lock(&self.free);
-        if free.len() < KEPT && slot.clear_children().is_ok() {
+        let keep = free.len() < KEPT && !slot.spent.load(Ordering::Relaxed) && slot.clear_children().is_ok();
+        if keep {
             free.push(slot);
-        } else {
-            let _ = fs::remove_dir(&slot.path);
+        } else if remove(&slot).is_err() {
+            drop(free);
+            self.give_back_dirty(slot);
         }
+    }
+
+    /// Looks again at those that could not be taken back properly.
+    fn sweep(&self) {
+        let (empty, dirty): (Vec<_>, Vec<_>) =
+            lock(&self.dirty).drain(..).partition(|slot| slot.is_empty().unwrap_or(false));
+        lock(&self.dirty).extend(dirty);
+        empty.into_iter().for_each(|slot| self.give_back(slot));
     }
 
     /// Takes back a cgroup that may still hold processes.
