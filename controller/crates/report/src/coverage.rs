@@ -93,14 +93,14 @@ impl Coverage {
             coverage.trials_ng += cell.count(|outcome| outcome == Outcome::Ng);
             coverage.trials_error += cell.count(|outcome| outcome == Outcome::Error);
             coverage.trials_missing += cell.count(|outcome| outcome == Outcome::Missing);
-            match cell.outcome() {
+            match cell.outcome {
                 CellOutcome::Number { suspect } => {
                     coverage.measured += 1;
                     coverage.suspect += usize::from(suspect);
                 }
                 CellOutcome::Ng(_) => coverage.ng += 1,
                 CellOutcome::Error(_) => coverage.error += 1,
-                CellOutcome::Missing(_) if cell.trials.is_empty() => coverage.excluded += 1,
+                CellOutcome::Missing(_) if cell.is_excluded() => coverage.excluded += 1,
                 CellOutcome::Missing(_) => coverage.missing += 1,
             }
         }

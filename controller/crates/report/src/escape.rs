@@ -11,7 +11,7 @@ use std::{
 /// One line of printable text: control characters, line ends, direction marks and other characters that a terminal
 /// obeys instead of showing become `\n`, `\t` or `\u{1b}`.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unsafe) {
+    if is_harmless(text) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);
@@ -61,8 +61,8 @@ pub(crate) fn markdown_code(text: &str) -> String {
 /// dashes only stay as they are.
 pub(crate) fn csv_field(text: &str) -> Cow<'_, str> {
     let safe = printable(text);
-    let harmless = safe.parse::<f64>().is_ok() || safe.chars().all(|c| c == '-');
-    if !harmless && safe.starts_with(['=', '+', '-', '@', '\'']) {
+    let risky = safe.starts_with(['=', '+', '-', '@', '\'']);
+    if risky && safe.parse::<f64>().is_err() && safe.chars().any(|c| c != '-') {
         return Cow::Owned(format!("'{safe}"));
     }
     safe
@@ -89,6 +89,11 @@ pub(crate) fn is_unsafe(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
+/// Whether text has none of these characters; quick for plain ASCII, which almost all text is.
+fn is_harmless(text: &str) -> bool {
+    text.bytes().all(|b| matches!(b, b' '..=b'~')) || !text.chars().any(is_unsafe)
+}
+
 /// JSON as `serde_json` writes it, with the characters of [`is_unsafe`] as `\u` escapes too, so that a report printed
 /// to a terminal is as harmless as the table, and still holds every character.
 #[derive(Default)]
@@ -100,7 +105,7 @@ impl serde_json::ser::Formatter for SafeJson {
         writer: &mut W,
         fragment: &str,
     ) -> std::io::Result<()> {
-        if !fragment.chars().any(is_unsafe) {
+        if is_harmless(fragment) {
             return writer.write_all(fragment.as_bytes());
         }
         let mut safe = String::with_capacity(fragment.len() + 16);

@@ -35,7 +35,7 @@ pub(crate) fn write(results: &RunResults, out: &mut dyn Write) -> Result<(), Rep
     }
     for cell in group(results)? {
         let name = cell_name(results, &cell);
-        if cell.trials.is_empty() {
+        if cell.is_excluded() {
             let because = cell.cell.excluded.as_deref().unwrap_or_default();
             suite.add_test_case(skipped(&run.name, &name, "excluded", because));
         }
@@ -85,7 +85,7 @@ fn of_trial(class: &str, cell: &str, trial: &Trial<'_>) -> TestCase {
     for (metric, value) in valid_metrics(speaker) {
         case.add_property(Property::new(metric, value.to_string()));
     }
-    if trial.outcome() == Outcome::Suspect {
+    if trial.outcome == Outcome::Suspect {
         let doubts: Vec<String> = trial
             .reasons()
             .iter()

@@ -28,7 +28,11 @@ mod table_csv;
 mod text;
 mod trials;
 
-use std::{fmt, io::Write, str::FromStr};
+use std::{
+    fmt,
+    io::{BufWriter, Write},
+    str::FromStr,
+};
 
 use drover_store::RunResults;
 
@@ -36,6 +40,19 @@ pub use coverage::{Coverage, ExitStatus, exit_status};
 pub use error::ReportError;
 pub use layout::{Axes, LayoutError};
 pub use trials::InconsistentRun;
+
+/// A number as tables print it: four significant digits, thousands separated by commas.
+#[must_use]
+pub fn format_number(value: f64) -> String {
+    number::number(value, number::Decimals::Each)
+}
+
+/// Text that a terminal shows and does not obey: control characters and the like become visible escapes, line ends
+/// stay.
+#[must_use]
+pub fn printable_lines(text: &str) -> String {
+    text.split('\n').map(escape::printable).collect::<Vec<_>>().join("\n")
+}
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -117,6 +134,9 @@ pub struct Options {
 /// results contradict the stored plan, or if `out` fails.
 pub fn write_report(results: &RunResults, options: &Options, out: &mut dyn Write) -> Result<(), ReportError> {
     let metric = options.metric.as_deref();
+    // Writers write in small pieces; `out` may be a terminal.
+    let mut buffered = BufWriter::with_capacity(64 << 10, out);
+    let out = &mut buffered;
     match options.format {
         Format::Text => {
             text::write(&pivot::Pivot::of(results, &options.axes, metric)?, options.color, out)?;
@@ -129,6 +149,7 @@ pub fn write_report(results: &RunResults, options: &Options, out: &mut dyn Write
         Format::Json => json::write(results, out)?,
         Format::Junit => junit::write(results, out)?,
     }
+    buffered.flush()?;
     Ok(())
 }
 

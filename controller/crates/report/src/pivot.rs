@@ -196,7 +196,7 @@ impl Place {
     ) -> Self {
         let summary = metric.and_then(|metric| Summary::of(cell.values(metric.name.as_str())));
         let passed = cell.count(Outcome::has_number);
-        let outcome = cell.outcome();
+        let outcome = cell.outcome;
         let n = match outcome {
             CellOutcome::Number { .. } => summary.map_or(if metric.is_none() { passed } else { 0 }, |s| s.n),
             _ => 0,
@@ -212,7 +212,7 @@ impl Place {
             )
         });
         let mut numbers = match &cell.cell.excluded {
-            Some(because) if cell.trials.is_empty() => notes.of_cell(
+            Some(because) if cell.is_excluded() => notes.of_cell(
                 &Reason {
                     outcome: Outcome::Missing,
                     cause: "excluded",

@@ -35,7 +35,7 @@ pub(crate) fn write_attempts(results: &RunResults, out: &mut dyn Write) -> Resul
     for cell in group(results)? {
         let mut first = vec![id.clone(), cell.cell.index.to_string(), cell.cell.key.to_string()];
         first.extend(cell.cell.values.iter().map(|value| value.to_string()));
-        if cell.trials.is_empty() {
+        if cell.is_excluded() {
             let because = cell.cell.excluded.as_deref().unwrap_or_default();
             absent(&mut csv, &first, "", "excluded", because, run.metrics.len())?;
         }
@@ -103,7 +103,7 @@ pub(crate) fn write_cells(
     header.extend(["n", "mark", "cause"].map(str::to_owned));
     write(&mut csv, header.iter().map(String::as_str))?;
     for cell in group(results)? {
-        let outcome = cell.outcome();
+        let outcome = cell.outcome;
         let has_number = outcome.outcome().has_number();
         let summary =
             metric.filter(|_| has_number).and_then(|metric| Summary::of(cell.values(metric.name.as_str())));

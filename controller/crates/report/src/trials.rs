@@ -13,7 +13,7 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use drover_model::{AttemptId, ErrorCause, MissingCause, NgCause, Outcome, Verdict};
+use drover_model::{AttemptId, DoubtKind, ErrorCause, MissingCause, NgCause, Outcome, Verdict};
 use drover_store::{AttemptRecord, CellRecord, RunResults};
 
 /// One repetition of a cell with its attempts.
@@ -23,6 +23,8 @@ pub(crate) struct Trial<'a> {
     pub(crate) repetition: u32,
     /// All attempts by number; none if the trial was never begun.
     pub(crate) attempts: Vec<&'a AttemptRecord>,
+    /// What became of the trial; set when all attempts are known.
+    pub(crate) outcome: Outcome,
 }
 
 /// Why a trial is not plainly `ok`: one of its doubts, its failure, or its absence.
@@ -39,6 +41,8 @@ pub(crate) struct CellTrials<'a> {
     pub(crate) cell: &'a CellRecord,
     /// Every planned repetition in order, also those never begun. Empty for an excluded cell.
     pub(crate) trials: Vec<Trial<'a>>,
+    /// What the cell is by the rule of this module; set when all attempts are known.
+    pub(crate) outcome: CellOutcome,
 }
 
 /// What a cell is, over all its trials.
@@ -80,13 +84,16 @@ pub enum InconsistentRun {
 }
 
 impl<'a> Trial<'a> {
+    fn new(repetition: u32) -> Self {
+        Self { repetition, attempts: Vec::new(), outcome: Outcome::Missing }
+    }
+
     /// The attempt that speaks for the trial: the final one, else the latest.
     pub(crate) fn speaker(&self) -> Option<&'a AttemptRecord> {
         self.attempts.iter().rev().find(|attempt| attempt.is_final).or(self.attempts.last()).copied()
     }
 
-    /// What became of the trial.
-    pub(crate) fn outcome(&self) -> Outcome {
+    fn find_outcome(&self) -> Outcome {
         match self.speaker().map(|attempt| attempt.verdict.outcome()) {
             None => Outcome::Missing,
             Some(Outcome::Ok) if self.passed_after_ng() => Outcome::Suspect,
@@ -107,7 +114,7 @@ impl<'a> Trial<'a> {
         match &attempt.verdict {
             Verdict::Ok if self.passed_after_ng() => vec![Reason {
                 outcome: Outcome::Suspect,
-                cause: "passed-on-retry",
+                cause: DoubtKind::PassedOnRetry.as_str(),
                 detail: Cow::Borrowed("an earlier attempt was ng"),
             }],
             Verdict::Ok => Vec::new(),
@@ -152,8 +159,7 @@ pub(crate) fn valid_metrics(attempt: &AttemptRecord) -> impl Iterator<Item = (&s
 }
 
 impl<'a> CellTrials<'a> {
-    /// The cell's outcome by the rule of this module.
-    pub(crate) fn outcome(&self) -> CellOutcome {
+    fn find_outcome(&self) -> CellOutcome {
         let verdicts = || self.trials.iter().filter_map(Trial::speaker).map(|attempt| &attempt.verdict);
         let ng = verdicts().filter_map(|verdict| match verdict {
             Verdict::Ng { cause, .. } => Some(*cause),
@@ -172,15 +178,20 @@ impl<'a> CellTrials<'a> {
         if let Some(cause) = ng {
             return CellOutcome::Ng(cause);
         }
-        if self.trials.iter().any(|trial| trial.outcome().has_number()) {
-            let doubtful = |trial: &Trial<'_>| matches!(trial.outcome(), Outcome::Suspect | Outcome::Error);
+        if self.trials.iter().any(|trial| trial.outcome.has_number()) {
+            let doubtful = |trial: &Trial<'_>| matches!(trial.outcome, Outcome::Suspect | Outcome::Error);
             return CellOutcome::Number { suspect: self.trials.iter().any(doubtful) };
         }
         if let Some(cause) = error {
             return CellOutcome::Error(cause);
         }
-        let planned = if self.trials.is_empty() { MissingCause::Excluded } else { MissingCause::NotRun };
+        let planned = if self.is_excluded() { MissingCause::Excluded } else { MissingCause::NotRun };
         CellOutcome::Missing(missing.min().unwrap_or(planned))
+    }
+
+    /// Whether the matrix excludes the cell, and it was indeed never tried.
+    pub(crate) fn is_excluded(&self) -> bool {
+        self.cell.excluded.is_some() && self.trials.is_empty()
     }
 
     /// The values of a metric, one for each trial that has it.
@@ -190,7 +201,7 @@ impl<'a> CellTrials<'a> {
 
     /// How many trials have an outcome that satisfies a condition.
     pub(crate) fn count(&self, condition: impl Fn(Outcome) -> bool) -> usize {
-        self.trials.iter().filter(|trial| condition(trial.outcome())).count()
+        self.trials.iter().filter(|trial| condition(trial.outcome)).count()
     }
 }
 
@@ -246,8 +257,8 @@ pub(crate) fn group(results: &RunResults) -> Result<Vec<CellTrials<'_>>, Inconsi
             return Err(InconsistentRun::SameIndex(cell.index));
         }
         let planned = if cell.excluded.is_some() { 0 } else { results.run.repeat };
-        let trials = (1..=planned).map(|repetition| Trial { repetition, attempts: Vec::new() }).collect();
-        cells.push(CellTrials { cell, trials });
+        let trials = (1..=planned).map(Trial::new).collect();
+        cells.push(CellTrials { cell, trials, outcome: CellOutcome::Missing(MissingCause::NotRun) });
     }
     for attempt in &results.attempts {
         let trial = attempt.id.trial;
@@ -258,7 +269,7 @@ pub(crate) fn group(results: &RunResults) -> Result<Vec<CellTrials<'_>>, Inconsi
             Ok(at) => at,
             // More repetitions than planned: kept, since they were measured.
             Err(at) => {
-                trials.insert(at, Trial { repetition: trial.repetition, attempts: Vec::new() });
+                trials.insert(at, Trial::new(trial.repetition));
                 at
             }
         };
@@ -266,6 +277,12 @@ pub(crate) fn group(results: &RunResults) -> Result<Vec<CellTrials<'_>>, Inconsi
             let after = known.attempts.partition_point(|earlier| earlier.id.number <= attempt.id.number);
             known.attempts.insert(after, attempt);
         }
+    }
+    for cell in &mut cells {
+        for trial in &mut cell.trials {
+            trial.outcome = trial.find_outcome();
+        }
+        cell.outcome = cell.find_outcome();
     }
     Ok(cells)
 }

@@ -311,7 +311,7 @@ impl<'a> Host<'a> {
 
 impl<'a> Cell<'a> {
     fn of(results: &'a RunResults, cell: &CellTrials<'a>) -> Self {
-        let outcome = cell.outcome();
+        let outcome = cell.outcome;
         let count = |wanted: Outcome| cell.count(|outcome| outcome == wanted);
         let metrics = results.run.metrics.iter().filter(|_| outcome.outcome().has_number());
         let summaries = metrics.filter_map(|metric| {
