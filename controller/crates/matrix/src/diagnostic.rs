@@ -69,8 +69,16 @@ impl Diagnostic {
         let first = at.column - 1;
         let marked = self.text().lines().next().unwrap_or("").chars().count();
         let skip = if line.len() > EXCERPT && first > EXCERPT / 2 { first - EXCERPT / 3 } else { 0 };
-        let shown: String =
-            line.iter().skip(skip).take(EXCERPT).map(|c| if c.is_control() { ' ' } else { *c }).collect();
+        let shown: String = line
+            .iter()
+            .skip(skip)
+            .take(EXCERPT)
+            .map(|c| match c {
+                '\t' => '→',
+                c if c.is_control() => ' ',
+                c => *c,
+            })
+            .collect();
         let cut = line.len() > skip + EXCERPT;
         let lead = if skip > 0 { "..." } else { "" };
         let tail = if cut { "..." } else { "" };

@@ -10,22 +10,39 @@
 //! 4. A [`Renderer`], prepared once, turns a role and a cell into what a task needs.
 //! 5. [`Metrics::evaluate`] turns the samples of a trial into its metrics, [`Metrics::failures`] checks them.
 
+mod check;
+mod compiled;
+mod decode;
 mod diagnostic;
 mod expand;
+mod expr;
+mod identity;
+mod keys;
+mod lex;
 mod matrix;
 mod metrics;
 mod plan;
+mod range;
 mod render;
+mod rng;
+mod scalar;
+mod schema;
+mod scope;
 mod select;
 mod source;
+mod space;
 mod spec;
+mod suggest;
+mod syntax;
 mod template;
+mod tree;
+mod words;
 
 pub use diagnostic::{Diagnostic, Diagnostics, FancyDiagnostics};
 pub use expand::PlannedCell;
 pub use matrix::Matrix;
 pub use metrics::{MetricError, MetricErrors, Metrics, MustFailure, RoleSamples};
-pub use plan::{Block, Plan, plan};
+pub use plan::{Block, Plan, Trials, plan};
 pub use render::{Endpoint, RenderContext, RenderError, RenderedRole, Renderer};
 pub use select::Options;
 pub use source::{Location, Source};
@@ -41,13 +58,36 @@ pub use template::Template;
 ///
 /// All mistakes of the file and of the options, in one go.
 pub fn parse(source: &Source, options: &Options) -> Result<Matrix, Diagnostics> {
-    let _ = options;
-    let text = source::SourceText::new(&*source.name, String::from_utf8_lossy(&source.text));
-    Err(Diagnostic::new(&text, 0..0, "reading matrices is not finished", "wait").into())
+    let text = syntax::decode_utf8(source)?;
+    let (root, found) = tree::build(&text);
+    let mut problems = decode::Problems::new(text.clone());
+    problems.extend(found);
+    let Some(root) = root else {
+        if problems.is_empty() {
+            let help = "a matrix begins with `version: 1`; `matrices/quickstart.yaml` is a short one";
+            problems.add(0..0, "the file is empty", help);
+        }
+        return Err(collected(problems.into_list(), &text));
+    };
+    let Some(draft) = decode::root(&root, &mut problems) else {
+        return Err(collected(problems.into_list(), &text));
+    };
+    match check::check(draft, options, problems) {
+        Ok(parts) => Ok(Matrix::new(parts)),
+        Err(list) => Err(collected(list, &text)),
+    }
+}
+
+/// The mistakes in order; there is always at least one where this is called.
+fn collected(list: Vec<Diagnostic>, text: &source::SourceText) -> Diagnostics {
+    let unknown = || {
+        Diagnostic::new(text, 0..0, "the file cannot be read as a matrix", "this is a fault of the program")
+    };
+    Diagnostics::collect(list).unwrap_or_else(|| unknown().into())
 }
 
 /// The JSON Schema of the matrix file, for editors (`# yaml-language-server: $schema=schema.json`).
 #[must_use]
 pub fn schema() -> String {
-    String::new()
+    schema::text()
 }

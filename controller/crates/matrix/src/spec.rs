@@ -59,6 +59,7 @@ pub struct Role {
     #[serde(skip)]
     pub within: Duration,
     /// How it is asked to end.
+    #[serde(serialize_with = "signal_only")]
     pub stop: StopPolicy,
     /// Environment variables on top of the agent's cleaned environment.
     pub env: Vec<(String, Template)>,
@@ -85,6 +86,11 @@ impl Role {
     pub fn is_service(&self) -> bool {
         !self.ready.is_empty()
     }
+}
+
+/// The signal can change what a service reports at its end; the time it is given only bounds that.
+fn signal_only<S: serde::Serializer>(stop: &StopPolicy, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_i32(stop.signal)
 }
 
 /// What is executed.
@@ -146,7 +152,13 @@ pub enum FileContents {
     /// A file beside the matrix, not yet loaded: the place in [`crate::Matrix::file_references`].
     Reference(usize),
     /// A loaded file that is rendered per trial.
-    Loaded(Template),
+    Loaded {
+        /// Its text.
+        template: Template,
+        /// Its path beside the matrix, for messages.
+        #[serde(skip)]
+        source: String,
+    },
     /// A loaded file that is passed on byte by byte.
     Raw(#[serde(serialize_with = "raw_digest")] Arc<[u8]>),
 }

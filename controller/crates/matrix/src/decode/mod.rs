@@ -1,0 +1,18 @@
+//! From the tree to the checked parts of a matrix. Every decoder reports what is wrong and goes on, so that one pass
+//! finds all mistakes; `None` means "already reported".
+
+mod axes;
+mod fields;
+mod measure;
+mod metric;
+mod policy;
+mod ready;
+mod role;
+mod root;
+mod units;
+mod value;
+
+pub(crate) use axes::{AxisDraft, ExcludeDraft, values_of};
+pub(crate) use fields::Problems;
+pub(crate) use policy::MAX_CELLS;
+pub(crate) use root::{Draft, root};
