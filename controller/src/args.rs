@@ -1,0 +1,207 @@
+//! The command line of `drover`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Runs matrices of servers and clients, and says what came out.
+#[derive(Debug, Parser)]
+#[command(name = "drover", version, about, max_term_width = 100)]
+#[command(
+    after_help = "Exit status: 0 all ok; 1 something under test failed (ng); 2 wrong usage or matrix; \
+                        3 incomplete; 4 our own side failed; 130 interrupted."
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// Folder for results.
+    #[arg(long, global = true, env = "DROVER_RESULTS", default_value = "drover-results", value_name = "DIR")]
+    pub results: PathBuf,
+    /// Say only what went wrong, and the result.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Log more to standard error (-v: info, -vv: debug, -vvv: trace). `DROVER_LOG` takes a tracing filter.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// When to use colours. `NO_COLOR` is honoured.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub color: Color,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a matrix and print its table.
+    Run(RunArgs),
+    /// Check matrix files without running anything.
+    Check(CheckArgs),
+    /// Show the cells of a matrix, their order and an estimate of the time.
+    Plan(PlanArgs),
+    /// Go on with a run that was interrupted or whose controller was killed.
+    Resume(ResumeArgs),
+    /// List the stored runs.
+    List,
+    /// Show one run, cell or attempt in detail: verdicts, commands, samples, output.
+    Show(ShowArgs),
+    /// Print the table of a run, or export it.
+    Report(ReportArgs),
+    /// Parse the kept outputs of a run again.
+    Reparse(ReparseArgs),
+    /// Check this machine: what would spoil a measurement, and what to do about it.
+    Doctor(DoctorArgs),
+    /// Print the JSON Schema of the matrix file.
+    Schema,
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// The agent (started by `run`; not meant to be called by hand).
+    #[command(hide = true, disable_help_flag = true)]
+    Agent {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<std::ffi::OsString>,
+    },
+}
+
+/// Which part of which matrix.
+#[derive(Debug, Args)]
+pub struct MatrixArgs {
+    /// The matrix file.
+    pub matrix: PathBuf,
+    /// Use these values for an axis instead of those of the file; may be given several times.
+    #[arg(long, value_name = "AXIS=V1,V2")]
+    pub set: Vec<String>,
+    /// Only cells for which this expression holds, such as 'servers > 10'; several must all hold.
+    #[arg(long, value_name = "EXPR")]
+    pub only: Vec<String>,
+    /// Repetitions of every cell, instead of the file's.
+    #[arg(long, value_name = "N")]
+    pub repeat: Option<u32>,
+    /// Seed of the order, instead of the file's or a fresh one.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub matrix: MatrixArgs,
+    /// Show what would be run, and run nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print no table at the end.
+    #[arg(long)]
+    pub no_report: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The matrix files.
+    #[arg(required = true)]
+    pub matrices: Vec<PathBuf>,
+    /// As for `run`.
+    #[arg(long, value_name = "AXIS=V1,V2")]
+    pub set: Vec<String>,
+    /// As for `run`.
+    #[arg(long, value_name = "EXPR")]
+    pub only: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub matrix: MatrixArgs,
+    /// Show at most this many trials; 0 shows all.
+    #[arg(long, default_value_t = 40, value_name = "N")]
+    pub limit: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// The run: its id, the beginning of its id, or `last`.
+    #[arg(default_value = "last")]
+    pub run: String,
+    /// Print no table at the end.
+    #[arg(long)]
+    pub no_report: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// The run: its id, the beginning of its id, or `last`.
+    #[arg(default_value = "last")]
+    pub run: String,
+    /// One trial (`c3r1`) or attempt (`c3r1a1`) of it.
+    pub trial: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// The run: its id, the beginning of its id, or `last`.
+    #[arg(default_value = "last")]
+    pub run: String,
+    /// Metric to show, instead of the primary one.
+    #[arg(long, value_name = "METRIC")]
+    pub metric: Option<String>,
+    /// Axes down the side.
+    #[arg(long, value_delimiter = ',', value_name = "AXIS,...")]
+    pub rows: Vec<String>,
+    /// Axes across the top.
+    #[arg(long, value_delimiter = ',', value_name = "AXIS,...")]
+    pub cols: Vec<String>,
+    /// Axes that make a table for each of their values.
+    #[arg(long, value_delimiter = ',', value_name = "AXIS,...")]
+    pub facet: Vec<String>,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
+    pub format: Format,
+    /// File to write to, instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables for people.
+    Text,
+    /// Tables for a mail or an issue tracker.
+    Markdown,
+    /// One row per attempt.
+    Csv,
+    /// One row per cell: axes, median, n, mark.
+    CellsCsv,
+    /// Everything, by a documented schema.
+    Json,
+    /// One test case per trial, for CI.
+    Junit,
+}
+
+#[derive(Debug, Args)]
+pub struct ReparseArgs {
+    /// The run: its id, the beginning of its id, or `last`.
+    #[arg(default_value = "last")]
+    pub run: String,
+    /// Use the metrics and parsers of this matrix file instead of those the run was made with.
+    #[arg(long, value_name = "FILE")]
+    pub matrix: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Also check what this matrix needs.
+    pub matrix: Option<PathBuf>,
+}

@@ -1,0 +1,24 @@
+//! One file per command, and what several of them share.
+
+mod check;
+mod completions;
+mod doctor;
+mod list;
+mod load;
+mod open;
+mod plan;
+mod reparse;
+mod report;
+mod requires;
+mod run;
+mod show;
+
+pub use check::check;
+pub use completions::completions;
+pub use doctor::doctor;
+pub use list::list;
+pub use plan::plan;
+pub use reparse::reparse;
+pub use report::report;
+pub use run::{resume, run};
+pub use show::show;

@@ -1,0 +1,340 @@
+//! The loop of a run: everything that happens becomes an event, the scheduler decides, effects are carried out.
+
+use std::{collections::BTreeMap, io, sync::Arc, time::Instant};
+
+use drover_connect::{AgentProcess, LocalOptions};
+use drover_matrix::{Matrix, RenderError, Renderer};
+use drover_model::{AttemptId, Name, RunId, TaskEventKind};
+use drover_sched::{Effects, Ended, Event, PlanError, Scheduler};
+use drover_store::{CloseError, RunState, SqliteStore, StoreEvent, Token, Writer};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+
+use super::{
+    Progress,
+    attempt::{LiveAttempt, LiveTask},
+    internal_event::InternalEvent,
+    link::{self, Link},
+    signals,
+};
+use crate::time::{unix_ms, unix_us};
+
+/// What is to be driven.
+pub struct Job {
+    /// The run.
+    pub run: RunId,
+    /// Its matrix.
+    pub matrix: Arc<Matrix>,
+    /// Its scheduler, made from the plan and what is stored.
+    pub scheduler: Scheduler,
+    /// How to reach the agent of this machine.
+    pub agent: LocalOptions,
+    /// Who holds the lease, for people.
+    pub holder: String,
+    /// The store, opened for writing.
+    pub store: SqliteStore,
+    /// Where raw outputs go.
+    pub results: drover_store::ResultsDir,
+    /// Tells the user.
+    pub progress: Progress,
+}
+
+/// How a run ended.
+pub struct Driven {
+    /// Why it is over.
+    pub ended: Ended,
+    /// Where it stands.
+    pub progress: drover_sched::Progress,
+    /// The store, closed for the run.
+    pub store: SqliteStore,
+}
+
+/// Why a run could not be driven at all.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// A template does not compile.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// The plan contradicts itself.
+    #[error("the plan cannot be run")]
+    Plan(#[from] PlanError),
+    /// The system refused a thread or a signal handler.
+    #[error("the system refused what the controller needs")]
+    System(#[from] io::Error),
+    /// Results were not stored.
+    #[error("results are missing from the store; `drover resume` fetches them from the agent")]
+    Store(#[from] CloseError),
+}
+
+/// State of the driver. Its methods are synchronous.
+pub(super) struct Driver {
+    pub(super) run: RunId,
+    pub(super) matrix: Arc<Matrix>,
+    pub(super) renderer: Renderer,
+    pub(super) scheduler: Scheduler,
+    pub(super) agent: LocalOptions,
+    pub(super) holder: String,
+    pub(super) clock: Instant,
+    pub(super) clock_unix_us: u64,
+    pub(super) events: UnboundedSender<InternalEvent>,
+    pub(super) writer: Writer<SqliteStore>,
+    pub(super) results: drover_store::ResultsDir,
+    pub(super) tokens: BTreeMap<Token, Submitted>,
+    pub(super) next_token: u64,
+    pub(super) links: BTreeMap<Name, Link>,
+    pub(super) generation: u64,
+    /// The agent of this machine, if this controller started it.
+    pub(super) process: Option<AgentProcess>,
+    pub(super) attempts: BTreeMap<AttemptId, LiveAttempt>,
+    pub(super) progress: Progress,
+    pub(super) finished: Option<(Ended, drover_sched::Progress)>,
+}
+
+/// What a command to the store was about.
+pub(super) enum Submitted {
+    /// Intents.
+    Journal(Vec<(AttemptId, Name)>),
+    /// A finished attempt.
+    Attempt(AttemptId),
+    /// Something whose failure does not stop the run.
+    Note,
+}
+
+/// Runs the plan to its end.
+///
+/// # Errors
+///
+/// The run could not begin, or what it found could not be stored. A run that ended early is no error: see
+/// [`Driven::ended`].
+pub async fn drive(job: Job) -> Result<Driven, DriveError> {
+    let (events, inbox) = mpsc::unbounded_channel();
+    let to_store = events.clone();
+    // The loop outlives the writer: a send fails only when nobody wants to know any more.
+    let writer = Writer::spawn(job.store, job.results.clone(), move |event| {
+        let _ = to_store.send(InternalEvent::Store(event));
+    })?;
+    let listener = signals::listen(events.clone())?;
+    let mut driver = Driver {
+        run: job.run,
+        renderer: Renderer::new(&job.matrix)?,
+        matrix: job.matrix,
+        scheduler: job.scheduler,
+        agent: job.agent,
+        holder: job.holder,
+        clock: Instant::now(),
+        clock_unix_us: unix_us(),
+        events,
+        writer,
+        results: job.results,
+        tokens: BTreeMap::new(),
+        next_token: 0,
+        links: BTreeMap::new(),
+        generation: 0,
+        process: None,
+        attempts: BTreeMap::new(),
+        progress: job.progress,
+        finished: None,
+    };
+    driver.feed(Event::RunOpened);
+    let (ended, progress) = driver.run_loop(inbox).await;
+    listener.abort();
+    driver.end(ended, progress).await
+}
+
+impl Driver {
+    async fn run_loop(
+        &mut self,
+        mut inbox: UnboundedReceiver<InternalEvent>,
+    ) -> (Ended, drover_sched::Progress) {
+        loop {
+            if let Some(over) = self.finished.take() {
+                return over;
+            }
+            let deadline = self.scheduler.next_deadline();
+            let event = match deadline {
+                None => inbox.recv().await,
+                Some(at) => {
+                    let at = tokio::time::Instant::from_std(self.clock + at);
+                    tokio::select! {
+                        biased;
+                        event = inbox.recv() => event,
+                        () = tokio::time::sleep_until(at) => Some(InternalEvent::Scheduler(Event::TimerElapsed)),
+                    }
+                }
+            };
+            // The driver itself holds a sender: the channel does not close before it.
+            let Some(event) = event else { continue };
+            self.handle(event);
+        }
+    }
+
+    async fn end(mut self, ended: Ended, progress: drover_sched::Progress) -> Result<Driven, DriveError> {
+        self.progress.finish();
+        let (state, at) = match ended {
+            Ended::Complete => (RunState::Finished, Some(unix_ms())),
+            _ => (RunState::Interrupted, Some(unix_ms())),
+        };
+        let token = self.token(Submitted::Note);
+        let command = drover_store::Command::State { run: self.run, state, ended_unix_ms: at };
+        if let Err(error) = self.writer.submit(token, command) {
+            tracing::error!("the end of the run could not be stored: {error}");
+        }
+        for link in self.links.values() {
+            link::shut_down(link.client(), link.lease(), self.process.take()).await;
+        }
+        let store = self.writer.close()?;
+        Ok(Driven { ended, progress, store })
+    }
+
+    /// Notes what happened, and lets the scheduler decide.
+    fn handle(&mut self, event: InternalEvent) {
+        match event {
+            InternalEvent::Scheduler(event) => {
+                if event == Event::Interrupted {
+                    self.progress.notice("stopping: tasks are asked to end (once more to kill them)");
+                }
+                self.feed(event);
+            }
+            InternalEvent::Answer { generation, event } => {
+                if self.links.values().any(|link| link.generation() == generation) {
+                    self.handle(*event);
+                }
+            }
+            InternalEvent::Connected { host, connected } => self.connected(host, *connected),
+            InternalEvent::Lost { host, generation, why } => {
+                if generation == self.generation {
+                    tracing::warn!("host {host} is lost: {why}");
+                    self.links.remove(&host);
+                    self.feed(Event::HostLost { host, why });
+                }
+            }
+            InternalEvent::Leased { host, generation, lease, known } => {
+                let Some(link) = self.links.get_mut(&host).filter(|link| link.generation() == generation)
+                else {
+                    return;
+                };
+                link.begin(lease);
+                self.feed(Event::LeaseGranted { host, known });
+            }
+            InternalEvent::TaskReported { event } => {
+                tracing::debug!(task = %event.task, seq = event.seq, kind = ?KindOnly(&event.kind), "task event");
+                let for_scheduler = Event::of_task(&event);
+                self.note_task(*event);
+                self.feed(for_scheduler);
+            }
+            InternalEvent::PortsReserved { attempt, ports } => {
+                let answer = self.prepare(attempt, &ports);
+                self.feed(answer);
+            }
+            InternalEvent::Fetched { attempt, outputs } => {
+                if let Some(answer) = self.collect_fetched(attempt, outputs) {
+                    self.feed(answer);
+                }
+            }
+            InternalEvent::Store(event) => self.store_answered(event),
+        }
+    }
+
+    /// Steps the scheduler, carries out the effects, and steps it again for those that are answered at once.
+    pub(super) fn feed(&mut self, event: Event) {
+        let mut effects = Effects::new();
+        let mut answers = std::collections::VecDeque::from([event]);
+        while let Some(event) = answers.pop_front() {
+            tracing::trace!(?event, "step");
+            self.scheduler.step(self.clock.elapsed(), event, &mut effects);
+            while let Some(effect) = effects.pop() {
+                tracing::trace!(?effect, "effect");
+                answers.extend(self.perform(effect));
+            }
+        }
+    }
+
+    fn connected(&mut self, host: Name, mut connected: link::Connected) {
+        if connected.generation != self.generation {
+            return;
+        }
+        self.process = connected.child.take().or(self.process.take());
+        let facts = connected.hello.facts.clone();
+        let boot_id = facts.boot_id.clone();
+        let token = self.token(Submitted::Note);
+        let command =
+            drover_store::Command::Host { run: self.run, name: host.clone(), facts: Box::new(facts) };
+        if let Err(error) = self.writer.submit(token, command) {
+            tracing::error!("the facts of {host} could not be stored: {error}");
+        }
+        self.links.insert(host.clone(), Link::new(host.clone(), connected, self.events.clone()));
+        self.feed(Event::HostConnected { host, boot_id });
+    }
+
+    fn note_task(&mut self, event: drover_model::TaskEvent) {
+        let Some(attempt) = self.attempt_mut(event.task.attempt) else { return };
+        let task: &mut LiveTask = attempt.tasks.entry(event.task).or_default();
+        match event.kind {
+            TaskEventKind::Started { cpus, .. } => task.cpus = cpus,
+            TaskEventKind::Ended(end) => task.end = Some(end),
+            TaskEventKind::Armed | TaskEventKind::Released { .. } | TaskEventKind::Ready { .. } => {}
+        }
+    }
+
+    /// The books of an attempt; opened at its first mention. `None` for attempts of cells that are not in the matrix.
+    pub(super) fn attempt_mut(&mut self, id: AttemptId) -> Option<&mut LiveAttempt> {
+        use std::collections::btree_map::Entry;
+        match self.attempts.entry(id) {
+            Entry::Occupied(entry) => Some(entry.into_mut()),
+            Entry::Vacant(entry) => {
+                let planned = self.matrix.cell(id.trial.cell)?;
+                Some(entry.insert(LiveAttempt::new(id, planned.cell, unix_us())))
+            }
+        }
+    }
+
+    fn store_answered(&mut self, event: StoreEvent) {
+        match event {
+            StoreEvent::Stored(tokens) => {
+                for token in tokens {
+                    match self.tokens.remove(&token) {
+                        Some(Submitted::Journal(attempts)) => {
+                            self.feed(Event::AttemptsJournalled { attempts })
+                        }
+                        Some(Submitted::Attempt(attempt)) => {
+                            self.attempts.remove(&attempt);
+                            self.feed(Event::AttemptStored { attempt });
+                        }
+                        Some(Submitted::Note) | None => {}
+                    }
+                }
+            }
+            StoreEvent::Failed(failure) => {
+                let why = link::chain(&failure.error);
+                let disk_full = failure.error.is_disk_full();
+                tracing::error!("not stored: {why}");
+                match self.tokens.remove(&failure.token) {
+                    Some(Submitted::Journal(_)) => self.feed(Event::JournalFailed { why, disk_full }),
+                    Some(Submitted::Attempt(attempt)) => {
+                        self.feed(Event::StoreFailed { attempt, why, disk_full })
+                    }
+                    Some(Submitted::Note) | None => {}
+                }
+            }
+        }
+    }
+
+    /// A name for a command to the store.
+    pub(super) fn token(&mut self, about: Submitted) -> Token {
+        self.next_token += 1;
+        let token = Token(self.next_token);
+        self.tokens.insert(token, about);
+        token
+    }
+}
+
+/// The name of an event without its outputs, for the log.
+struct KindOnly<'a>(&'a TaskEventKind);
+
+impl std::fmt::Debug for KindOnly<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            TaskEventKind::Ended(end) => write!(f, "Ended({:?})", end.kind),
+            other => other.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The driver: the I/O around the scheduler.
+//!
+//! One loop turns everything that happens into an [`InternalEvent`], which a synchronous function handles: it keeps the
+//! books of the attempts in flight, steps the scheduler, and carries out the effects. Nothing in the loop waits; what
+//! takes time runs in a task of its own that answers with an event.
+//!
+//! | task or thread | what it does | sends | ends |
+//! |---|---|---|---|
+//! | the loop (`run`) | handles events, one at a time | | with the run |
+//! | `link`: watch, one per connection | reads the agent's event stream | `TaskReported`, `Lost` | with the connection |
+//! | `link`: heartbeat, one per connection | renews the lease | `Lost` | with the connection |
+//! | `link`: worker, one per connection | requests that must keep their order (start, barrier, stop) | `Answer` | with the connection |
+//! | `link`: calls, one each | any other request to an agent | `Answer` | with the answer |
+//! | `signals` | waits for SIGINT, SIGTERM, SIGHUP | `Interrupted` | with the run |
+//! | the store's writer (thread) | commits in groups | `Store` | when the loop closes it |
+//!
+//! All of them send into one channel. It needs no bound of its own: the agent's events are bounded by the tasks in
+//! flight, the answers by the requests, and the store's by the scheduler's limit of unstored attempts.
+
+mod attempt;
+mod collect;
+mod drive;
+mod effects;
+mod internal_event;
+mod link;
+mod prepare;
+mod progress;
+mod signals;
+
+pub use collect::{Collected, TaskOutput, collect, end_of};
+pub use drive::{Driven, Job, drive};
+pub use effects::{local, schedule};
+pub use link::chain;
+pub use progress::Progress;

@@ -1,0 +1,126 @@
+//! The terminal, or what stands in its place: text to standard output and standard error that a closed pipe or a
+//! hung-up terminal cannot turn into a crash, and lines that do not tear a progress bar.
+
+use std::io::{self, IsTerminal, Write};
+
+use indicatif::ProgressBar;
+use std::sync::{Arc, Mutex, PoisonError};
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::args::Color;
+
+/// Where a command prints to.
+#[derive(Clone)]
+pub struct Screen {
+    colours: bool,
+    colours_out: bool,
+    quiet: bool,
+    interactive: bool,
+    bar: Arc<Mutex<Option<ProgressBar>>>,
+}
+
+impl Screen {
+    /// Looks at the terminal and at `NO_COLOR`.
+    pub fn new(color: Color, quiet: bool) -> Self {
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let allowed = |is_terminal: bool| match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => is_terminal && !no_color && !dumb,
+        };
+        Self {
+            colours: allowed(io::stderr().is_terminal()),
+            colours_out: allowed(io::stdout().is_terminal()),
+            quiet,
+            interactive: io::stderr().is_terminal() && !dumb,
+            bar: Arc::default(),
+        }
+    }
+
+    /// Whether colours may be used on standard error.
+    pub fn colours(&self) -> bool {
+        self.colours
+    }
+
+    /// Whether colours may be used on standard output.
+    pub fn colours_out(&self) -> bool {
+        self.colours_out
+    }
+
+    /// Whether only failures and results are wanted.
+    pub fn quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Whether somebody may be watching a progress bar.
+    pub fn interactive(&self) -> bool {
+        self.interactive
+    }
+
+    /// Keeps lines from tearing this bar, until [`Screen::clear_bar`].
+    pub fn set_bar(&self, bar: ProgressBar) {
+        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar);
+    }
+
+    /// The bar is gone.
+    pub fn clear_bar(&self) {
+        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// A result, to standard output. `Err` only if the reader went away, which is no fault of ours.
+    pub fn out(&self, text: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()
+    }
+
+    /// A line for people, to standard error; nothing when quiet.
+    pub fn say(&self, line: &str) {
+        if !self.quiet {
+            self.complain(line);
+        }
+    }
+
+    /// A line that must be seen, to standard error.
+    pub fn complain(&self, line: &str) {
+        let _ = self.write_err(format!("{line}\n").as_bytes());
+    }
+
+    fn write_err(&self, bytes: &[u8]) -> io::Result<()> {
+        let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        let write = || io::stderr().lock().write_all(bytes);
+        match bar.as_ref() {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+/// One log line; written whole, above the bar.
+pub struct ScreenLine(Screen, Vec<u8>);
+
+impl Write for ScreenLine {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.1.extend_from_slice(buf);
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for ScreenLine {
+    fn drop(&mut self) {
+        let _ = self.0.write_err(&self.1);
+    }
+}
+
+impl MakeWriter<'_> for Screen {
+    type Writer = ScreenLine;
+
+    fn make_writer(&self) -> ScreenLine {
+        ScreenLine(self.clone(), Vec::new())
+    }
+}
