@@ -247,3 +247,100 @@ fn signal_name(signal: i32) -> String {
     };
     format!("signal {signal} ({name})")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::StatusPolicy;
+
+    fn role(kind: RoleKind) -> RoleShape {
+        RoleShape {
+            name: "r".parse().unwrap(),
+            kind,
+            after: vec![],
+            instances: 1,
+            status: StatusPolicy::OneOf(vec![0, 3]),
+            backstop: Duration::ZERO,
+            stop_backstop: Duration::ZERO,
+        }
+    }
+
+    const RUNNING: Standing =
+        Standing { complete: false, ready: true, stop_ordered: false, inherited: false };
+
+    fn cause(kind: RoleKind, end: &EndKind, at: Standing) -> &'static str {
+        failure_of(&role(kind), "r", end, at).map_or("", |failure| failure.verdict.cause())
+    }
+
+    #[test]
+    fn expect_the_cause_that_fits_when_a_task_ends() {
+        use EndKind::{AgentLost, Deadline, Exited, Killed, NotReady, NotStarted, Signaled, Stopped};
+        let text = String::new;
+        // How it ended, and what that means for a service, and for an awaited role, in an attempt under way.
+        let rows = [
+            (Exited(0), "crash", ""),
+            (Exited(3), "crash", ""),
+            (Exited(1), "crash", "script"),
+            (Signaled(9), "crash", "script"),
+            (Stopped(Some(0)), "internal", "internal"),
+            (Killed, "internal", "internal"),
+            (Deadline, "timeout", "timeout"),
+            (NotReady(text()), "not-ready", "not-ready"),
+            (NotStarted(super::NotStarted::NotFound, text()), "command", "command"),
+            (NotStarted(super::NotStarted::Permission, text()), "command", "command"),
+            (NotStarted(super::NotStarted::PortTaken, text()), "port-taken", "port-taken"),
+            (NotStarted(super::NotStarted::DiskFull, text()), "disk-full", "disk-full"),
+            (NotStarted(super::NotStarted::WrongCpus, text()), "wrong-cpus", "wrong-cpus"),
+            (NotStarted(super::NotStarted::Other, text()), "internal", "internal"),
+            (AgentLost, "agent-lost", "agent-lost"),
+        ];
+        for (end, service, awaited) in rows {
+            assert_eq!(cause(RoleKind::Service, &end, RUNNING), service, "{end:?}");
+            assert_eq!(cause(RoleKind::Awaited, &end, RUNNING), awaited, "{end:?}");
+        }
+    }
+
+    #[test]
+    fn expect_no_failure_when_a_service_ends_after_the_work_or_by_order() {
+        use EndKind::{Deadline, Exited, Killed, Signaled, Stopped};
+        let complete = Standing { complete: true, ..RUNNING };
+        let ordered = Standing { stop_ordered: true, ..RUNNING };
+        for end in [Exited(1), Stopped(None), Killed, Deadline] {
+            assert_eq!(cause(RoleKind::Service, &end, complete), "", "{end:?}");
+        }
+        assert_eq!(cause(RoleKind::Service, &Signaled(11), complete), "crash", "whenever");
+        assert_eq!(cause(RoleKind::Service, &Stopped(None), ordered), "");
+        assert_eq!(cause(RoleKind::Awaited, &Stopped(None), ordered), "");
+        let inherited = Standing { inherited: true, ..RUNNING };
+        assert_eq!(cause(RoleKind::Awaited, &Stopped(None), inherited), "cancelled");
+    }
+
+    #[test]
+    fn expect_the_strongest_finding_when_there_are_several() {
+        let doubt = || Doubt { kind: DoubtKind::Network, detail: "7 drops".to_owned() };
+        let mut outcome = CollectOutcome {
+            failed: Some((ErrorCause::DiskFull, "no space".to_owned())),
+            check_failed: Some("failed is 3, must be 0".to_owned()),
+            parse_error: Some("no rate".to_owned()),
+            doubts: vec![doubt()],
+        };
+        let decided = |failure: Option<&Failure>, outcome: &CollectOutcome| {
+            decide(failure.map(|failure| failure.verdict.clone()), outcome.clone(), vec![]).cause()
+        };
+        assert_eq!(decided(Some(&Failure::cancelled()), &outcome), "cancelled");
+        assert_eq!(decided(None, &outcome), "disk-full");
+        outcome.failed = None;
+        assert_eq!(decided(None, &outcome), "check-failed");
+        outcome.check_failed = None;
+        assert_eq!(decided(None, &outcome), "parse");
+        outcome.parse_error = None;
+        assert_eq!(decided(None, &outcome), "network");
+        outcome.doubts.clear();
+        assert_eq!(decide(None, outcome, vec![]), Verdict::Ok);
+        let both = CollectOutcome { doubts: vec![doubt()], ..CollectOutcome::default() };
+        let seen: Vec<Doubt> = doubt_of_retry(2).into_iter().collect();
+        assert_eq!(decide(None, both, seen).detail(), "it was ng 2 times before; 7 drops");
+    }
+}

@@ -1,0 +1,9 @@
+//! The rules of the scheduler, one by one: what it orders when something happens.
+
+#![expect(clippy::unwrap_used, reason = "a test: what is unexpected fails it")]
+
+mod desk;
+mod endings;
+mod hosts;
+mod life;
+mod retries;
