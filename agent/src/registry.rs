@@ -73,7 +73,7 @@ impl Registry {
     fn forget_old(&mut self) {
         let horizon = unix_now().saturating_sub(RETENTION).as_micros();
         let attempts = &self.spool.index().attempts;
-        let old = attempts.iter().filter(|(_, entry)| u128::from(entry.last_event_unix_us) < horizon);
+        let old = attempts.iter().filter(|(_, entry)| u128::from(entry.touched_unix_us) < horizon);
         let old: Vec<AttemptId> = old.map(|(attempt, _)| *attempt).collect();
         for attempt in old {
             tracing::info!(%attempt, "is forgotten: no controller came back for it in time");

@@ -50,7 +50,7 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longest time for killed tasks to be over when the agent is told to end; more than a kill may take.
 const END_LIMIT: Duration = Duration::from_secs(15);
 /// Longest time for connections to be over.
-const CLOSE_LIMIT: Duration = Duration::from_millis(500);
+const CLOSE_LIMIT: Duration = Duration::from_millis(200);
 
 /// Serves until there is a reason to end.
 ///

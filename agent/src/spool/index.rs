@@ -46,8 +46,8 @@ pub struct AttemptEntry {
     pub ports: Vec<u16>,
     /// Its tasks, in the order in which they were accepted.
     pub tasks: Vec<TaskEntry>,
-    /// Time of its last event, in microseconds since the Unix epoch; 0 before the first.
-    pub last_event_unix_us: u64,
+    /// When something was last recorded of it, in microseconds since the Unix epoch.
+    pub touched_unix_us: u64,
     /// Numbers of its events.
     seqs: Vec<u64>,
 }
@@ -132,11 +132,12 @@ impl Index {
                 self.grant = Some(grant.clone());
             }
             Record::Note(Note::Free) => self.grant = None,
-            Record::Note(Note::Accepted { task, output_limit }) => {
-                self.entry(task).output_limit = *output_limit
+            Record::Note(Note::Accepted { task, output_limit, at_unix_us }) => {
+                self.touch(task.attempt, *at_unix_us);
+                self.entry(task).output_limit = *output_limit;
             }
-            Record::Note(Note::Ports { attempt, ports }) => {
-                self.attempts.entry(*attempt).or_default().ports.extend(ports);
+            Record::Note(Note::Ports { attempt, ports, at_unix_us }) => {
+                self.touch(*attempt, *at_unix_us).ports.extend(ports);
             }
             Record::Note(Note::Forgotten(attempt)) => {
                 self.forget(*attempt);
@@ -154,9 +155,7 @@ impl Index {
 
     fn apply_event(&mut self, event: &v1::TaskEvent, place: Place) -> bool {
         let Ok(task) = event.task.parse::<TaskId>() else { return false };
-        let attempt = self.attempts.entry(task.attempt).or_default();
-        attempt.last_event_unix_us = attempt.last_event_unix_us.max(event.at_unix_us);
-        attempt.seqs.push(event.seq);
+        self.touch(task.attempt, event.at_unix_us).seqs.push(event.seq);
         let entry = self.entry(&task);
         match &event.kind {
             Some(v1::task_event::Kind::Started(_)) => entry.started = true,
@@ -170,6 +169,12 @@ impl Index {
         self.next_seq = self.next_seq.max(event.seq.saturating_add(1));
         self.events.insert(event.seq, Slot { attempt: task.attempt, place });
         true
+    }
+
+    fn touch(&mut self, attempt: AttemptId, at_unix_us: u64) -> &mut AttemptEntry {
+        let entry = self.attempts.entry(attempt).or_default();
+        entry.touched_unix_us = entry.touched_unix_us.max(at_unix_us);
+        entry
     }
 
     fn entry(&mut self, task: &TaskId) -> &mut TaskEntry {
@@ -192,15 +197,15 @@ impl Index {
         let mut notes = vec![Note::Head { next_seq: self.next_seq, epoch: self.epoch }];
         notes.extend(self.grant.clone().map(Note::Lease));
         for (attempt, entry) in &self.attempts {
+            let at_unix_us = entry.touched_unix_us;
             if !entry.ports.is_empty() {
-                notes.push(Note::Ports { attempt: *attempt, ports: entry.ports.clone() });
+                notes.push(Note::Ports { attempt: *attempt, ports: entry.ports.clone(), at_unix_us });
             }
-            notes.extend(
-                entry
-                    .tasks
-                    .iter()
-                    .map(|task| Note::Accepted { task: task.id.clone(), output_limit: task.output_limit }),
-            );
+            notes.extend(entry.tasks.iter().map(|task| Note::Accepted {
+                task: task.id.clone(),
+                output_limit: task.output_limit,
+                at_unix_us,
+            }));
         }
         notes
     }

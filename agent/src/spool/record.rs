@@ -52,6 +52,8 @@ pub enum Note {
         task: TaskId,
         /// Bytes kept of each of its outputs; needed to read them back.
         output_limit: u64,
+        /// When, in microseconds since the Unix epoch.
+        at_unix_us: u64,
     },
     /// Ports were reserved.
     Ports {
@@ -59,6 +61,8 @@ pub enum Note {
         attempt: AttemptId,
         /// Their numbers.
         ports: Vec<u16>,
+        /// When, in microseconds since the Unix epoch.
+        at_unix_us: u64,
     },
     /// All of an attempt is stored elsewhere.
     Forgotten(AttemptId),

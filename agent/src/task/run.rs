@@ -11,6 +11,10 @@ use std::{
 
 use drover_model::{Counters, NotStarted, TaskEnd, TaskEventKind, TaskId, TaskSpec};
 use drover_supervise::{Affinity, Child, CpuSet, Launch};
+use rustix::{
+    process::Pid,
+    thread::{CpuSet as KernelSet, sched_getaffinity},
+};
 use tokio::{io::unix::AsyncFd, sync::watch, time::Sleep};
 
 use super::{
@@ -94,16 +98,27 @@ fn start(agent: &Agent, spec: &TaskSpec, wish: &watch::Receiver<Wish>) -> Result
         stderr,
     })?;
     let exited = child.pidfd().try_clone_to_owned().and_then(fd::watch).map_err(system)?;
-    let affinity = affinity(&child, &spec.id);
-    if let Some(wanted) = &prepared.cpus {
-        // A task that has ended already has no thread left to ask; `spawn` set its mask before `exec`.
-        let checked = if affinity.masks.is_empty() { Ok(()) } else { affinity.verify(wanted) };
-        if let Err(error) = checked {
-            // Dropping the child kills it.
-            return Err(Unstarted { cause: NotStarted::WrongCpus, detail: chain(&error) });
-        }
+    let cpus = first_mask(&child, &spec.id);
+    if let Some(wanted) = prepared.cpus.as_ref().filter(|wanted| **wanted != cpus) {
+        let detail = format!("its process may run on CPUs {cpus}, it asks for {wanted}");
+        // Dropping the child kills it.
+        return Err(Unstarted { cause: NotStarted::WrongCpus, detail });
     }
-    Ok(Running { prepared, child, exited, pipes, cpus: affinity.union, counters, started })
+    Ok(Running { prepared, child, exited, pipes, cpus, counters, started })
+}
+
+/// The CPUs that the first process may use. The kernel still knows them when it has ended already.
+fn first_mask(child: &Child, id: &TaskId) -> CpuSet {
+    let pid = i32::try_from(child.pid()).ok().and_then(Pid::from_raw);
+    match pid.map(|pid| sched_getaffinity(Some(pid))) {
+        Some(Ok(mask)) => (0_u32..).take(KernelSet::MAX_CPU).filter(|&cpu| is_set(&mask, cpu)).collect(),
+        // A machine with more CPUs than that call knows.
+        _ => affinity(child, id).union,
+    }
+}
+
+fn is_set(mask: &KernelSet, cpu: u32) -> bool {
+    usize::try_from(cpu).is_ok_and(|cpu| mask.is_set(cpu))
 }
 
 fn count(agent: &Agent, spec: &TaskSpec) -> Option<Counters> {
@@ -167,6 +182,7 @@ impl Running {
                 Happened::Exited => break false,
                 Happened::Ready => {
                     ready = ReadyWait::none();
+                    self.cpus = look_again(&self.prepared, &child, &spec.id, self.cpus);
                     agent.record(&spec.id, TaskEventKind::Ready { after: now - self.started });
                     continue;
                 }
@@ -201,9 +217,9 @@ impl Running {
             match effect {
                 Some(Effect::KillTree) => break true,
                 Some(Effect::Signal(signal)) => {
-                    let child = child.lock().unwrap_or_else(PoisonError::into_inner);
                     // The last moment at which all processes are certain to be there.
-                    self.cpus = seen(affinity(&child, &spec.id), self.cpus);
+                    self.cpus = look_again(&self.prepared, &child, &spec.id, self.cpus);
+                    let child = child.lock().unwrap_or_else(PoisonError::into_inner);
                     if let Err(error) = child.signal(signal) {
                         tracing::warn!(task = %spec.id, error = %chain(&error), "cannot be asked to stop");
                     }
@@ -212,10 +228,13 @@ impl Running {
             }
         };
         drop(ready);
+        self.cpus = if killed {
+            look_again(&self.prepared, &child, &spec.id, self.cpus)
+        } else {
+            let child = child.lock().unwrap_or_else(PoisonError::into_inner);
+            self.cpus.union(&first_mask(&child, &spec.id))
+        };
         let child = child.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if self.prepared.cpus.is_some() {
-            self.cpus = seen(affinity(&child, &spec.id), self.cpus);
-        }
         let finished = Finished {
             child,
             pipes: self.pipes,
@@ -231,9 +250,13 @@ impl Running {
     }
 }
 
-/// The CPUs just read, or those read before when no thread is left to ask.
-fn seen(affinity: Affinity, before: CpuSet) -> CpuSet {
-    if affinity.masks.is_empty() { before } else { affinity.union }
+/// The CPUs seen before, and all that any thread of a placed task may use now. A thread may have narrowed its own mask;
+/// one that may run elsewhere shows.
+fn look_again(prepared: &Prepared, child: &Mutex<Child>, id: &TaskId, before: CpuSet) -> CpuSet {
+    if prepared.cpus.is_none() {
+        return before;
+    }
+    before.union(&affinity(&child.lock().unwrap_or_else(PoisonError::into_inner), id).union)
 }
 
 /// Lets a held task execute its command.
