@@ -1,5 +1,6 @@
 //! Measures what supervision adds to starting and ending `/bin/true`: the standard library's `posix_spawn` against every containment,
-//! interleaved in rounds. Prints medians and ratios. For developers; run it with `--release`.
+//! interleaved in rounds. Prints medians and ratios. For developers; run it with `--release`, on a busy machine under `chrt -f 1`. An
+//! argument sets the number of rounds.
 
 use std::{
     error::Error,
@@ -13,8 +14,7 @@ use std::{
 use drover_supervise::{Config, Containment, Launch, Supervisor, clean_env};
 use rustix::event::{PollFd, PollFlags};
 
-const ROUNDS: usize = 21;
-const STARTS: u32 = 100;
+const STARTS: u32 = 50;
 
 fn main() -> Result<(), Box<dyn Error>> {
     // An agent has some memory of its own; a copying start pays for it.
@@ -37,7 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             times.push(Vec::new());
         }
     }
-    for _ in 0..ROUNDS {
+    let rounds: u32 = std::env::args().nth(1).map_or(Ok(21), |rounds| rounds.parse())?;
+    for _ in 0..rounds {
         let mut measured = vec![per_start(bare)?];
         for supervisor in &supervisors {
             measured.push(per_start(|| supervised(supervisor, false))?);

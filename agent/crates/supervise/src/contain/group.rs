@@ -79,10 +79,11 @@ impl Tree for Group {
         for process in processes.iter().filter_map(|&pid| Process::read(pid)) {
             // The kernel kills a group in one go, so that forking faster does not help. All groups of a foreign session belong to the
             // task, because nobody can join a session from outside.
-            if is_foreign(process.pid) && groups.insert(process.group) {
-                if let Some(group) = Pid::from_raw(process.group.cast_signed()) {
-                    let _ = rustix::process::kill_process_group(group, Signal::KILL);
-                }
+            if is_foreign(process.pid)
+                && groups.insert(process.group)
+                && let Some(group) = Pid::from_raw(process.group.cast_signed())
+            {
+                let _ = rustix::process::kill_process_group(group, Signal::KILL);
             }
         }
         super::destroy::signal_each(processes);
