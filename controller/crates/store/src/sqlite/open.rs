@@ -17,6 +17,8 @@ use crate::{DirError, LockError, ResultsDir, StoreError, WriterLock};
 
 /// Another program that reads or copies the file may hold it for a moment.
 const BUSY: Duration = Duration::from_secs(5);
+/// Of a new store, in bytes. The tasks of an attempt take some 2 KiB: pages of 4 KiB would stay half empty.
+const PAGE_SIZE: i32 = 8192;
 /// Page cache, in KiB.
 const CACHE_KIB: i32 = 16 * 1024;
 const STATEMENTS: usize = 32;
@@ -87,8 +89,7 @@ impl SqliteStore {
         check_kind(&path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let store = |source| open_failed(&path, source);
         let mut conn = Connection::open_with_flags(&path, flags).map_err(store)?;
         prepare(&conn).map_err(store)?;
@@ -96,7 +97,10 @@ impl SqliteStore {
         let version = match form(&conn, &path)? {
             Form::Version(found) if found > SCHEMA_VERSION => return Err(OpenError::Newer { path, found }),
             Form::Version(found) => found,
-            Form::Blank => 0,
+            Form::Blank => {
+                conn.pragma_update(None, "page_size", PAGE_SIZE).map_err(store)?;
+                0
+            }
         };
         let mode: String =
             conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(store)?;
@@ -153,7 +157,8 @@ impl SqliteStore {
     }
 }
 
-/// SQLite would call a folder or a FIFO an unknown error, or wait for it.
+/// SQLite would call a folder or a FIFO an unknown error, or wait for it. Its own flag against links refuses a link
+/// anywhere in the path, and a results folder may well be reached through one.
 fn check_kind(path: &Path) -> Result<(), OpenError> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_file() => {
@@ -168,8 +173,7 @@ fn check_kind(path: &Path) -> Result<(), OpenError> {
 
 /// Opens it with the locks and the shared memory that let a writer go on.
 fn open_shared(path: &Path) -> Result<(Connection, Form), OpenError> {
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let failed = |source| open_failed(path, source);
     let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     prepare(&conn).map_err(failed)?;
@@ -239,5 +243,27 @@ fn open_failed(path: &Path, source: rusqlite::Error) -> OpenError {
     match source.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => OpenError::NotADatabase { path: path.to_owned() },
         _ => OpenError::Store(StoreError::from_sqlite(path, source)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expect_every_commit_synced_when_a_store_is_open_for_writing() {
+        let root = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&ResultsDir::create(root.path()).unwrap()).unwrap();
+        let text = |name| store.conn.pragma_query_value(None, name, |row| row.get::<_, String>(0)).unwrap();
+        let number = |name| store.conn.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).unwrap();
+        assert_eq!(text("journal_mode"), "wal");
+        // FULL.
+        assert_eq!(number("synchronous"), 2);
+        assert_eq!((number("foreign_keys"), number("page_size")), (1, PAGE_SIZE));
+    }
+
+    #[test]
+    fn expect_bytes_escaped_when_a_path_becomes_a_uri() {
+        assert_eq!(immutable_uri(OsStr::new("/a b/x?y#%.db")), "file:/a%20b/x%3Fy%23%25.db?immutable=1");
     }
 }

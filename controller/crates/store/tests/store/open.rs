@@ -148,13 +148,23 @@ fn expect_a_link_not_followed_when_it_stands_for_the_database() {
 }
 
 #[test]
+fn expect_the_store_opened_when_a_link_leads_to_its_folder() {
+    let scratch = filled();
+    let link = scratch.root.path().join("link");
+    std::os::unix::fs::symlink(scratch.dir.path(), &link).unwrap();
+    let dir = ResultsDir::create(link).unwrap();
+    assert_eq!(SqliteStore::open(&dir).unwrap().runs().unwrap().len(), 1);
+    assert_eq!(SqliteStore::open_read_only(&dir).unwrap().runs().unwrap().len(), 1);
+}
+
+#[test]
 fn expect_damage_named_when_pages_were_overwritten() {
     let scratch = Scratch::new();
     let mut store = scratch.open();
     store.create_run(&run(1), &mut cells(2000).into_iter()).unwrap();
     drop(store);
     let mut bytes = fs::read(scratch.dir.db_path()).unwrap();
-    let page = 4096;
+    let page = 8192;
     assert!(bytes.len() > 20 * page);
     bytes[page..].fill(0x5a);
     fs::write(scratch.dir.db_path(), &bytes).unwrap();
