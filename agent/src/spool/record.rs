@@ -24,6 +24,7 @@ const TAG_NOTE: u8 = 2;
 
 /// One entry of the spool.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "almost every record is an event")]
 pub enum Record {
     /// Something happened to a task.
     Event(v1::TaskEvent),

@@ -1,12 +1,10 @@
 //! Runs a task: starts its process and reacts to whatever happens to it, until its tree has to go.
 
 use std::{
-    future::Future,
     io,
     os::fd::OwnedFd,
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use drover_model::{Counters, NotStarted, TaskEnd, TaskEventKind, TaskId, TaskSpec};
@@ -15,7 +13,7 @@ use rustix::{
     process::Pid,
     thread::{CpuSet as KernelSet, sched_getaffinity},
 };
-use tokio::{io::unix::AsyncFd, sync::watch, time::Sleep};
+use tokio::{io::unix::AsyncFd, sync::watch};
 
 use super::{
     Stop, Unstarted, Wish,
@@ -24,7 +22,7 @@ use super::{
     logwatch::LogWatch,
     output::{Outputs, Pipes},
     prepare::{Prepared, prepare},
-    ready::Probes,
+    ready::{Probes, ReadyWait},
 };
 use crate::{
     agent::Agent,
@@ -158,13 +156,11 @@ impl Running {
         let log = LogWatch::new(&spec.ready);
         let child = Mutex::new(self.child);
         let missing = Mutex::new(String::new());
-        let probes = || -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-            let (child, log, missing, prepared) = (&child, &log, &missing, &self.prepared);
-            Box::pin(Probes { agent, spec, prepared, child, log, missing }.all_hold())
-        };
+        let probes =
+            Probes { agent, spec, prepared: &self.prepared, child: &child, log: &log, missing: &missing };
         let mut ready = ReadyWait::none();
         if !spec.hold {
-            ready = ReadyWait::start(spec, self.started, probes);
+            ready = ReadyWait::start(probes, self.started);
         }
         let mut held = spec.hold;
         let mut timer = std::pin::pin!(tokio::time::sleep_until(life.wake_at().into()));
@@ -201,7 +197,7 @@ impl Running {
                         if let Err(unstarted) = release(agent, &spec.id, &child, at_ns).await {
                             return unstarted.into();
                         }
-                        ready = ReadyWait::start(spec, self.started, probes);
+                        ready = ReadyWait::start(probes, self.started);
                         life.step(self.started, Input::Released);
                         timer.as_mut().reset(life.wake_at().into());
                     }
@@ -270,35 +266,4 @@ async fn release(agent: &Agent, id: &TaskId, child: &Mutex<Child>, at_ns: u64) -
     agent.record(id, TaskEventKind::Released { late_us });
     lock().await_exec()?;
     Ok(())
-}
-
-/// Waiting for readiness; waits for ever when there is nothing to wait for.
-struct ReadyWait<'a> {
-    parts: Option<(Pin<Box<dyn Future<Output = ()> + Send + 'a>>, Pin<Box<Sleep>>)>,
-}
-
-impl<'a> ReadyWait<'a> {
-    fn none() -> Self {
-        Self { parts: None }
-    }
-
-    fn start(
-        spec: &TaskSpec,
-        from: Instant,
-        probes: impl FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
-    ) -> Self {
-        const MAX: Duration = Duration::from_secs(1_000_000_000);
-        let limit = || Box::pin(tokio::time::sleep_until((from + spec.ready_within.min(MAX)).into()));
-        Self { parts: (!spec.ready.is_empty()).then(|| (probes(), limit())) }
-    }
-
-    /// Whether all checks held before the time was up.
-    async fn outcome(&mut self) -> bool {
-        let Some((probes, limit)) = &mut self.parts else { return std::future::pending().await };
-        tokio::select! {
-            biased;
-            () = probes.as_mut() => true,
-            () = limit.as_mut() => false,
-        }
-    }
 }

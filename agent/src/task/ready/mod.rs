@@ -3,5 +3,7 @@
 mod command;
 mod http;
 mod probe;
+mod wait;
 
 pub(super) use probe::Probes;
+pub(super) use wait::ReadyWait;

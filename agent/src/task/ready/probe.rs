@@ -27,7 +27,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(50);
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
 /// What the probes of a task need.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(in crate::task) struct Probes<'a> {
     pub(in crate::task) agent: &'a Agent,
     pub(in crate::task) spec: &'a TaskSpec,
