@@ -121,17 +121,35 @@ pub enum SpecError {
     NoPath,
 }
 
-/// Any of the document readers' errors.
+/// What a reader of documents objects to, shortened: such messages may quote a whole text of the document.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
 #[non_exhaustive]
 pub enum DocumentError {
     /// JSON.
-    Json(#[from] serde_json::Error),
+    #[error("{}", shorten(&.0.to_string(), 300))]
+    Json(serde_json::Error),
     /// YAML.
-    Yaml(#[from] serde_yaml::Error),
+    #[error("{}", shorten(&.0.to_string(), 300))]
+    Yaml(serde_yaml::Error),
     /// CSV.
-    Csv(#[from] csv::Error),
+    #[error("{}", shorten(&.0.to_string(), 300))]
+    Csv(csv::Error),
+}
+
+macro_rules! from {
+    ($($variant:ident $error:ty,)*) => {
+        $(impl From<$error> for DocumentError {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        })*
+    };
+}
+
+from! {
+    Json serde_json::Error,
+    Yaml serde_yaml::Error,
+    Csv csv::Error,
 }
 
 /// The first lines of an output, bounded and free of control characters.

@@ -1,7 +1,8 @@
 //! What all HTTP load generators measure, under the same names and with the same checks, whatever each calls it.
 //!
 //! A request ends well (a status below 400, or as well as the tool can tell) or not; `completed` is the sum of both.
-//! Rates are over the elapsed time, which is recovered from the tool's rate when that carries more digits.
+//! Rates are over the elapsed time, which is recovered from the tool's rate when that carries more digits. `bytes_per_s` is what the tool counts as received: with
+//! headers (ab, httperf, wrk, h2load, fortio), or bodies only (oha, hey, vegeta).
 
 use drover_model::DoubtKind;
 
@@ -13,9 +14,43 @@ use crate::{
 /// Share by which a mean may exceed what Little's law allows before it is called a contradiction.
 const LITTLE_SLACK: f64 = 1.05;
 
+/// What a tool counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Counted {
+    #[default]
+    Requests,
+    Connections,
+}
+
+/// What rates are computed with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pace {
+    /// Seconds.
+    Elapsed(f64),
+    /// Events per second, of so many (not zero).
+    Rate { rate: f64, events: u64 },
+}
+
+impl Pace {
+    /// The rate of `count` events over the same time.
+    pub fn per_second(self, count: u64) -> f64 {
+        self.amount_per_second(approx(count))
+    }
+
+    /// The same of an amount that is not a count.
+    pub fn amount_per_second(self, amount: f64) -> f64 {
+        match self {
+            Self::Elapsed(seconds) => amount / seconds,
+            Self::Rate { rate, events } => rate * (amount / approx(events)),
+        }
+    }
+}
+
 /// The figures of one run of an HTTP load generator.
 #[derive(Default)]
 pub(crate) struct HttpRun {
+    /// What is counted.
+    pub counted: Counted,
     /// Requests that were answered as asked.
     pub succeeded: u64,
     /// Requests that were answered otherwise, or not at all.
@@ -37,24 +72,24 @@ pub(crate) struct HttpRun {
 }
 
 impl HttpRun {
-    /// Writes all samples, and the doubts that their checks raise. Returns the elapsed time behind the rates, if it is
-    /// not zero.
-    pub fn write(self, sheet: &mut Sheet) -> Option<f64> {
+    /// Writes all samples, and the doubts that their checks raise. Returns what rates are to be computed with, if any
+    /// time elapsed.
+    pub fn write(self, sheet: &mut Sheet) -> Option<Pace> {
         let completed = self.succeeded.saturating_add(self.failed);
-        sheet.put("completed", "requests", approx(completed));
-        sheet.put("succeeded", "requests", approx(self.succeeded));
-        sheet.put("failed", "requests", approx(self.failed));
+        let (unit, rate_name, rate_unit) = match self.counted {
+            Counted::Requests => ("requests", "req_per_s", "req/s"),
+            Counted::Connections => ("connections", "conn_per_s", "conn/s"),
+        };
+        sheet.put("completed", unit, approx(completed));
+        sheet.put("succeeded", unit, approx(self.succeeded));
+        sheet.put("failed", unit, approx(self.failed));
         if self.elapsed.value > 0.0 {
             sheet.put("elapsed_s", "s", self.elapsed.value);
         }
-        let elapsed = self.best_elapsed(sheet);
-        if let Some(elapsed) = elapsed {
-            // The tool's own figure, to its last digit, where it counts the same requests.
-            let same = self.rate.filter(|(_, counted)| *counted == completed);
-            let rate = approx(completed) / elapsed;
-            let reported = same.map(|(rate, _)| rate.value).filter(|r| (r - rate).abs() <= 1e-9 * rate);
-            sheet.put("req_per_s", "req/s", reported.unwrap_or(rate));
-            sheet.put("goodput_per_s", "req/s", approx(self.succeeded) / elapsed);
+        let pace = self.pace(sheet);
+        if let Some(pace) = pace {
+            sheet.put(rate_name, rate_unit, pace.per_second(completed));
+            sheet.put("goodput_per_s", rate_unit, pace.per_second(self.succeeded));
         }
         // Latencies of nothing but failures describe no service.
         if self.succeeded > 0 {
@@ -72,32 +107,33 @@ impl HttpRun {
         }
         self.doubt_own_limits(sheet);
         if completed == 0 {
-            sheet.doubt(DoubtKind::Incomplete, "not one request was completed".to_owned());
+            sheet.doubt(DoubtKind::Incomplete, format!("none of the {unit} was completed"));
         }
-        if let (true, Some(elapsed), Some(limit)) = (self.one_at_a_time, elapsed, self.concurrency) {
+        if let (true, Some(pace), Some(limit)) = (self.one_at_a_time, pace, self.concurrency) {
             let mean = self.latency.iter().find(|(name, _)| *name == "latency_mean_s").map(|(_, mean)| *mean);
             let counted = self.rate.map_or(completed, |(_, counted)| counted);
             if let Some(mean) = mean {
-                check_little(sheet, approx(counted) / elapsed, mean, approx(limit));
+                check_little(sheet, pace.per_second(counted), mean, approx(limit));
             }
         }
-        elapsed
+        pace
     }
 
-    /// The elapsed time with the most digits: as reported, or events / rate. Both must agree.
-    fn best_elapsed(&self, sheet: &mut Sheet) -> Option<f64> {
-        let reported = (self.elapsed.value > 0.0).then_some(self.elapsed.value);
+    /// The elapsed time or the rate, whichever has more digits. Both must agree.
+    fn pace(&self, sheet: &mut Sheet) -> Option<Pace> {
+        let reported = (self.elapsed.value > 0.0).then_some(Pace::Elapsed(self.elapsed.value));
         let Some((rate, counted)) = self.rate.filter(|(rate, _)| rate.value > 0.0) else {
             return reported;
         };
-        let counted = approx(counted);
+        let (events, counted) = (counted, approx(counted));
         let product = rate.value * self.elapsed.value;
         let slack = rate.value * self.elapsed.half + self.elapsed.value * rate.half + 0.01 * counted + 1.0;
         if (product - counted).abs() > slack {
             sheet.check_equal("rate x elapsed time against requests", product, counted, slack);
             return reported;
         }
-        if rate.coarseness() < self.elapsed.coarseness() { Some(counted / rate.value) } else { reported }
+        let finer = events > 0 && rate.coarseness() < self.elapsed.coarseness();
+        if finer { Some(Pace::Rate { rate: rate.value, events }) } else { reported }
     }
 
     /// Errors that are the client's own fault bound the number by the client, not by the server.
@@ -192,7 +228,7 @@ mod tests {
     fn expect_the_finer_of_both_figures_when_rate_and_time_agree() {
         let mut sheet = Sheet::default();
         run().write(&mut sheet);
-        let measurement = sheet.finish();
+        let measurement = sheet.into_measurement();
         assert_eq!(measurement.value("req_per_s"), Some(3330.18));
         assert_eq!(measurement.doubts, []);
     }
@@ -201,7 +237,7 @@ mod tests {
     fn expect_a_doubt_with_figures_when_rate_and_time_disagree() {
         let mut sheet = Sheet::default();
         HttpRun { elapsed: Figure { value: 1.5, half: 0.0005 }, ..run() }.write(&mut sheet);
-        let measurement = sheet.finish();
+        let measurement = sheet.into_measurement();
         assert_eq!(measurement.doubts.first().unwrap().kind, DoubtKind::Inconsistent);
         assert!(measurement.doubts.first().unwrap().detail.contains("500"));
         assert_eq!(measurement.value("req_per_s"), Some(500.0 / 1.5));
@@ -211,14 +247,14 @@ mod tests {
     fn expect_a_doubt_when_more_is_in_flight_than_there_are_connections() {
         let mut sheet = Sheet::default();
         HttpRun { concurrency: Some(5), ..run() }.write(&mut sheet);
-        assert_eq!(sheet.finish().doubts.first().unwrap().kind, DoubtKind::Inconsistent);
+        assert_eq!(sheet.into_measurement().doubts.first().unwrap().kind, DoubtKind::Inconsistent);
     }
 
     #[test]
     fn expect_zero_goodput_and_no_latency_when_everything_failed() {
         let mut sheet = Sheet::default();
         HttpRun { succeeded: 0, failed: 500, ..run() }.write(&mut sheet);
-        let measurement = sheet.finish();
+        let measurement = sheet.into_measurement();
         assert_eq!(measurement.value("goodput_per_s"), Some(0.0));
         assert_eq!(measurement.value("latency_mean_s"), None);
     }
@@ -228,7 +264,7 @@ mod tests {
         for kind in ["fd_limit", "address_in_use"] {
             let mut sheet = Sheet::default();
             HttpRun { errors: vec![(kind, 3)], ..run() }.write(&mut sheet);
-            assert_eq!(sheet.finish().doubts.first().unwrap().kind, DoubtKind::ClientSaturated);
+            assert_eq!(sheet.into_measurement().doubts.first().unwrap().kind, DoubtKind::ClientSaturated);
         }
         assert_eq!(error_kind("Connection refused (os error 111)"), "refused");
         assert_eq!(error_kind("context deadline exceeded (Client.Timeout exceeded)"), "timeout");

@@ -14,8 +14,15 @@ impl Figure {
         Self { value, half: 0.0 }
     }
 
-    pub fn scale(self, factor: f64) -> Self {
+    /// In a unit that is `factor` times smaller.
+    pub fn times(self, factor: f64) -> Self {
         Self { value: self.value * factor, half: self.half * factor }
+    }
+
+    /// In a unit that is `divisor` times larger. Dividing by a whole number keeps `104 ms` the `0.104 s` it is;
+    /// multiplying by its inverse would not.
+    pub fn over(self, divisor: f64) -> Self {
+        Self { value: self.value / divisor, half: self.half / divisor }
     }
 
     /// How much rounding may matter, as a share of the value; infinite for zero.
@@ -65,25 +72,28 @@ pub(crate) fn count(text: &str) -> Option<u64> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
+/// Name of a unit, by what to multiply, by what to divide.
+type Unit = (&'static str, f64, f64);
+
 /// A number with one of the units of a table behind it, with or without a space.
-pub(crate) fn with_unit(text: &str, units: &[(&str, f64)]) -> Option<Figure> {
+pub(crate) fn with_unit(text: &str, units: &[Unit]) -> Option<Figure> {
     let at = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
     let unit = unit.trim_start();
-    let factor = units.iter().find_map(|(name, factor)| (*name == unit).then_some(*factor))?;
-    Some(plain(number)?.scale(factor))
+    let (_, factor, divisor) = units.iter().find(|(name, ..)| *name == unit)?;
+    Some(plain(number)?.times(*factor).over(*divisor))
 }
 
 /// Units of time, in seconds. Go writes microseconds with either of two letters that look alike.
-const TIME: [(&str, f64); 8] = [
-    ("ns", 1e-9),
-    ("us", 1e-6),
-    ("µs", 1e-6),
-    ("μs", 1e-6),
-    ("ms", 1e-3),
-    ("s", 1.0),
-    ("m", 60.0),
-    ("h", 3600.0),
+const TIME: [Unit; 8] = [
+    ("ns", 1.0, 1e9),
+    ("us", 1.0, 1e6),
+    ("µs", 1.0, 1e6),
+    ("μs", 1.0, 1e6),
+    ("ms", 1.0, 1e3),
+    ("s", 1.0, 1.0),
+    ("m", 60.0, 1.0),
+    ("h", 3600.0, 1.0),
 ];
 
 /// A time such as `618.89us`, `2.10s`, `1.00m` or Go's `1m2.5s`, in seconds.
@@ -105,16 +115,16 @@ pub(crate) fn time(text: &str) -> Option<Figure> {
 }
 
 /// Sizes of tools that mean powers of 1024 by `KB` or `K` (wrk, h2load), in bytes.
-pub(crate) const BINARY_SIZES: [(&str, f64); 9] = [
-    ("B", 1.0),
-    ("K", 1024.0),
-    ("KB", 1024.0),
-    ("M", 1_048_576.0),
-    ("MB", 1_048_576.0),
-    ("G", 1_073_741_824.0),
-    ("GB", 1_073_741_824.0),
-    ("T", 1_099_511_627_776.0),
-    ("TB", 1_099_511_627_776.0),
+pub(crate) const BINARY_SIZES: [Unit; 9] = [
+    ("B", 1.0, 1.0),
+    ("K", 1024.0, 1.0),
+    ("KB", 1024.0, 1.0),
+    ("M", 1_048_576.0, 1.0),
+    ("MB", 1_048_576.0, 1.0),
+    ("G", 1_073_741_824.0, 1.0),
+    ("GB", 1_073_741_824.0, 1.0),
+    ("T", 1_099_511_627_776.0, 1.0),
+    ("TB", 1_099_511_627_776.0, 1.0),
 ];
 
 /// Words that tools print where there is no figure.

@@ -1,27 +1,41 @@
 //! Where a parser writes what it found; keeps the promises of [`Measurement`] (finite values, each name once) in one
 //! place.
 
-use std::fmt::Display;
+use std::{collections::HashMap, fmt::Display};
 
 use drover_model::{Doubt, DoubtKind, Measurement, Sample};
+
+use crate::{ParseError, error::shorten};
+
+/// Samples that one task may have; a table with more columns is a mistake.
+const MAX_SAMPLES: usize = 1000;
+
+/// Doubts kept; they say little more after that.
+const MAX_DOUBTS: usize = 20;
 
 /// A measurement in the making.
 #[derive(Debug, Default)]
 pub(crate) struct Sheet {
     measurement: Measurement,
+    places: HashMap<String, usize>,
+    doubts_left_out: usize,
 }
 
 impl Sheet {
     /// Adds a sample. What is not finite is not a figure, and not added. A later value of the same name replaces the
     /// earlier one.
     pub fn put(&mut self, name: impl Into<String>, unit: &str, value: f64) {
-        if !value.is_finite() {
+        let samples = &mut self.measurement.samples;
+        if !value.is_finite() || samples.len() > MAX_SAMPLES {
             return;
         }
         let sample = Sample { name: name.into(), value, unit: unit.to_owned() };
-        match self.measurement.samples.iter_mut().find(|known| known.name == sample.name) {
+        match self.places.get(&sample.name).and_then(|place| samples.get_mut(*place)) {
             Some(known) => *known = sample,
-            None => self.measurement.samples.push(sample),
+            None => {
+                self.places.insert(sample.name.clone(), samples.len());
+                samples.push(sample);
+            }
         }
     }
 
@@ -32,35 +46,52 @@ impl Sheet {
         }
     }
 
-    /// Takes a sample away again.
-    pub fn remove(&mut self, name: &str) {
-        self.measurement.samples.retain(|sample| sample.name != name);
-    }
-
     /// Keeps a figure as the tool reported it.
     pub fn report(&mut self, name: &str, value: impl Display) {
-        self.measurement.reported.insert(name.to_owned(), value.to_string());
+        self.measurement.reported.insert(name.to_owned(), shorten(&value.to_string(), 200));
     }
 
     /// Adds a doubt.
     pub fn doubt(&mut self, kind: DoubtKind, detail: String) {
-        self.measurement.doubts.push(Doubt { kind, detail });
+        if self.measurement.doubts.len() == MAX_DOUBTS {
+            self.doubts_left_out += 1;
+            return;
+        }
+        self.measurement.doubts.push(Doubt { kind, detail: shorten(&detail, 400) });
     }
 
-    /// Number of samples so far.
-    pub fn len(&self) -> usize {
-        self.measurement.samples.len()
+    /// Whether there is no sample yet.
+    pub fn is_empty(&self) -> bool {
+        self.measurement.samples.is_empty()
     }
 
     /// Doubts unless `left` and `right` agree within `slack`; `what` names both.
     pub fn check_equal(&mut self, what: &str, left: f64, right: f64, slack: f64) {
-        // Written so that a NaN counts as disagreement.
-        if !((left - right).abs() <= slack) {
+        let agree = (left - right).abs() <= slack;
+        // A NaN agrees with nothing.
+        if !agree {
             self.doubt(DoubtKind::Inconsistent, format!("{what}: {} against {}", show(left), show(right)));
         }
     }
 
-    pub fn finish(self) -> Measurement {
+    /// Whether there were more samples than a task may have.
+    pub fn overflowed(&self) -> bool {
+        self.measurement.samples.len() > MAX_SAMPLES
+    }
+
+    /// The measurement of an output read by `parser`.
+    pub fn finish(mut self, parser: &'static str) -> Result<Measurement, ParseError> {
+        if self.overflowed() {
+            return Err(ParseError::TooMany { parser, limit: MAX_SAMPLES });
+        }
+        if let (Some(last), true) = (self.measurement.doubts.last_mut(), self.doubts_left_out > 0) {
+            last.detail.push_str(&format!(" (and {} more)", self.doubts_left_out));
+        }
+        Ok(self.measurement)
+    }
+
+    /// What is not read from an output, and small by construction.
+    pub fn into_measurement(self) -> Measurement {
         self.measurement
     }
 }
@@ -81,10 +112,10 @@ pub(crate) fn show(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A text as sample name: lower-case letters, digits and single `_` between them.
+/// A text as sample name: lower-case letters, digits and single `_` between them, at most 64.
 pub(crate) fn sample_name(text: &str) -> String {
     let mut name = String::new();
-    for c in text.chars() {
+    for c in text.chars().take(64) {
         if c.is_ascii_alphanumeric() {
             name.push(c.to_ascii_lowercase());
         } else if !name.is_empty() && !name.ends_with('_') {
@@ -104,7 +135,7 @@ mod tests {
         sheet.put("a", "1", f64::NAN);
         sheet.put("a", "1", f64::INFINITY);
         sheet.put_some("b", "1", None);
-        assert_eq!(sheet.finish().samples, []);
+        assert_eq!(sheet.into_measurement().samples, []);
     }
 
     #[test]
@@ -112,9 +143,30 @@ mod tests {
         let mut sheet = Sheet::default();
         sheet.put("a", "1", 1.0);
         sheet.put("a", "s", 2.0);
-        let measurement = sheet.finish();
+        let measurement = sheet.into_measurement();
         assert_eq!(measurement.samples.len(), 1);
         assert_eq!(measurement.value("a"), Some(2.0));
+    }
+
+    #[test]
+    fn expect_an_error_when_there_are_too_many_samples() {
+        let mut sheet = Sheet::default();
+        for i in 0..2 * MAX_SAMPLES {
+            sheet.put(format!("s{i}"), "1", 1.0);
+        }
+        assert!(matches!(sheet.finish("test"), Err(ParseError::TooMany { .. })));
+    }
+
+    #[test]
+    fn expect_a_bounded_list_when_there_are_many_doubts() {
+        let mut sheet = Sheet::default();
+        for i in 0..100 {
+            sheet.doubt(DoubtKind::Incomplete, format!("{i}").repeat(1000));
+        }
+        let measurement = sheet.finish("test").unwrap();
+        assert_eq!(measurement.doubts.len(), MAX_DOUBTS);
+        assert!(measurement.doubts.last().unwrap().detail.ends_with("(and 80 more)"));
+        assert!(measurement.doubts.iter().all(|doubt| doubt.detail.len() < 500));
     }
 
     #[test]

@@ -111,7 +111,7 @@ pub(crate) struct Report<'t> {
 impl<'t> Report<'t> {
     /// Lines as a terminal would show them, trimmed.
     pub fn lines(self) -> impl Iterator<Item = &'t str> {
-        self.body.split('\n').map(|line| visible(line).trim())
+        self.body.split_terminator('\n').map(|line| visible(line).trim())
     }
 
     /// What follows `prefix` on the first line that begins with it.
@@ -134,14 +134,23 @@ impl<'t> Report<'t> {
 
     /// The count behind `prefix`, if that line is there.
     pub fn count(self, prefix: &str) -> Result<Option<u64>, ParseError> {
-        let found = self.after(prefix).and_then(|rest| rest.split_whitespace().next());
-        found.map_or(Ok(None), |found| self.read(name_of(prefix), found, number::count))
+        self.word(prefix)?.map_or(Ok(None), |found| self.read(name_of(prefix), found, number::count))
     }
 
     /// The number behind `prefix`, if that line is there.
     pub fn figure(self, prefix: &str) -> Result<Option<Figure>, ParseError> {
-        let found = self.after(prefix).and_then(|rest| rest.split_whitespace().next());
-        found.map_or(Ok(None), |found| self.read(name_of(prefix), found, number::plain))
+        self.word(prefix)?.map_or(Ok(None), |found| self.read(name_of(prefix), found, number::plain))
+    }
+
+    /// The word behind `prefix`; an error if more digits follow, as in `1 234`.
+    fn word(self, prefix: &str) -> Result<Option<&'t str>, ParseError> {
+        let Some(rest) = self.after(prefix) else { return Ok(None) };
+        let mut words = rest.split_ascii_whitespace();
+        let found = words.next();
+        if words.next().is_some_and(|next| next.starts_with(|c: char| c.is_ascii_digit())) {
+            return Err(self.bad(name_of(prefix), rest));
+        }
+        Ok(found)
     }
 
     /// Turns an absent figure into an error.
@@ -173,12 +182,12 @@ pub(crate) fn between<'t>(text: &'t str, open: &str, close: &str) -> Option<&'t 
 
 /// The word right before `unit` in a line such as `20 requests, 3 failed`.
 pub(crate) fn word_before<'t>(text: &'t str, unit: &str) -> Option<&'t str> {
-    text.split_once(unit).and_then(|(before, _)| before.split_whitespace().next_back())
+    text.split_once(unit).and_then(|(before, _)| before.split_ascii_whitespace().next_back())
 }
 
 /// The word right behind `label` in a line such as `connections 20 requests 3`.
 pub(crate) fn word_after<'t>(text: &'t str, label: &str) -> Option<&'t str> {
-    text.split_once(label).and_then(|(_, behind)| behind.split_whitespace().next())
+    text.split_once(label).and_then(|(_, behind)| behind.split_ascii_whitespace().next())
 }
 
 #[cfg(test)]
@@ -197,7 +206,7 @@ mod tests {
         let report = text.report("start", &mut sheet).unwrap();
         assert_eq!(report.count("rate:").unwrap(), Some(12));
         assert_eq!(report.count("count:").unwrap(), None);
-        assert_eq!(sheet.finish().doubts.len(), 1);
+        assert_eq!(sheet.into_measurement().doubts.len(), 1);
     }
 
     #[test]
@@ -207,7 +216,7 @@ mod tests {
         let mut sheet = Sheet::default();
         let report = text.report("start", &mut sheet).unwrap();
         assert_eq!(report.count("rate:").unwrap(), Some(2));
-        assert_eq!(sheet.finish().doubts.len(), 1);
+        assert_eq!(sheet.into_measurement().doubts.len(), 1);
     }
 
     #[test]

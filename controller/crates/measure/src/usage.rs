@@ -47,7 +47,7 @@ pub fn usage_samples(end: &TaskEnd) -> Vec<Sample> {
         sheet.put("time_wait_overflows", "1", approx(counters.time_wait_overflows));
         sheet.put("steal_s", "s", approx(counters.steal_us) / 1e6);
     }
-    sheet.finish().samples
+    sheet.into_measurement().samples
 }
 
 /// Doubts from the counters of the machine and from processes left over. `measured` is what the task's output gave,
@@ -63,7 +63,7 @@ pub fn usage_doubts(end: &TaskEnd, measured: Option<&Measurement>) -> Vec<Doubt>
         let detail = format!("{} processes were still alive at the end and were killed", end.leftovers);
         sheet.doubt(DoubtKind::Leftovers, detail);
     }
-    sheet.finish().doubts
+    sheet.into_measurement().doubts
 }
 
 fn doubt_counters(sheet: &mut Sheet, counters: &Counters, measured: Option<&Measurement>) {
@@ -190,7 +190,7 @@ mod tests {
     fn measured(samples: &[(&str, f64)]) -> Measurement {
         let mut sheet = Sheet::default();
         samples.iter().for_each(|(name, value)| sheet.put(*name, "1", *value));
-        sheet.finish()
+        sheet.into_measurement()
     }
 
     #[test]

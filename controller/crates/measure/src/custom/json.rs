@@ -43,17 +43,17 @@ pub(crate) fn parse(paths: &BTreeMap<String, String>, input: &Input<'_>) -> Resu
     let mut sheet = Sheet::default();
     let mut first_missing = None;
     for (name, path) in paths {
-        let parsed = Path::parse(path).map_err(SpecError::from)?;
+        let parsed = Path::parse(path)?;
         match parsed.find(&root) {
             Ok(value) => sheet.put_some(name.clone(), "1", figure(&text, path, value)?),
             Err(reason) => first_missing = first_missing.or_else(|| Some(format!("{path} ({reason})"))),
         }
     }
-    if sheet.len() == 0 {
+    if sheet.is_empty() {
         let what = first_missing.unwrap_or_else(|| "number at any of the paths, only null".to_owned());
         return Err(text.missing(&what));
     }
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 /// The number at a path; a text counts if it is wholly a number.

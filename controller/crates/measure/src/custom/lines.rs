@@ -1,10 +1,7 @@
 //! `lines` reads every line of the form `key=value` or `key: value` whose value is a number.
 
-use std::collections::HashMap;
-
 use drover_model::Measurement;
 
-use super::MAX_SAMPLES;
 use crate::{Input, ParseError, number, sheet::Sheet, text::Text};
 
 const ADVICE: &str = "write lines such as `ops=12.5` to standard output: a name of letters, digits, `_`, `-` and `.`, \
@@ -14,37 +11,26 @@ const ADVICE: &str = "write lines such as `ops=12.5` to standard output: a name 
 /// a number of another locale is an error.
 pub(crate) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
     let text = Text::everything(input, "lines", ADVICE);
-    let mut found: Vec<(&str, f64)> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut sheet = Sheet::default();
     for line in text.body().lines() {
         let Some((key, value)) = line.split_once(['=', ':']) else { continue };
         let (key, value) = (key.trim(), value.trim());
         if !is_key(key) {
             continue;
         }
-        let Some(figure) = number::plain(value) else {
-            if is_foreign(value) {
-                return Err(text.bad(key, value));
-            }
-            continue;
-        };
-        let place = *places.entry(key).or_insert(found.len());
-        match found.get_mut(place) {
-            Some(known) => known.1 = figure.value,
-            None => found.push((key, figure.value)),
+        match number::plain(value) {
+            Some(figure) => sheet.put(key, "1", figure.value),
+            None if is_foreign(value) => return Err(text.bad(key, value)),
+            None => {}
         }
-        if found.len() > MAX_SAMPLES {
-            return Err(ParseError::TooMany { parser: text.parser, limit: MAX_SAMPLES });
+        if sheet.overflowed() {
+            break;
         }
     }
-    if found.is_empty() {
+    if sheet.is_empty() {
         return Err(text.missing("line of the form key=value with a number"));
     }
-    let mut sheet = Sheet::default();
-    for (key, value) in found {
-        sheet.put(key, "1", value);
-    }
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 fn is_key(key: &str) -> bool {

@@ -4,6 +4,3 @@ pub(crate) mod json;
 pub(crate) mod lines;
 mod path;
 pub(crate) mod regex;
-
-/// Samples that one task may have; a table with more columns is a mistake.
-const MAX_SAMPLES: usize = 1000;

@@ -35,10 +35,10 @@ pub(crate) fn parse(pattern: &str, input: &Input<'_>) -> Result<Measurement, Par
         }
         sheet.put_some(name, "1", number::plain(found.group).map(|figure| figure.value));
     }
-    if sheet.len() == 0 {
+    if sheet.is_empty() {
         return Err(text.missing(&format!("match of `{pattern}`")));
     }
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 struct Found<'t> {

@@ -69,9 +69,10 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         concurrency,
         one_at_a_time: true,
         errors,
+        ..HttpRun::default()
     }
     .write(&mut sheet);
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 /// `(Connect: 0, Receive: 150, Length: 150, Exceptions: 150)`, there only if something failed.
@@ -114,10 +115,10 @@ fn latency(report: Report<'_>) -> Result<Vec<(&'static str, Figure)>, ParseError
     let mut found = Vec::new();
     let milliseconds = |what: &str, word: &str| {
         let read = |word: &str| number::plain(word).filter(|figure| figure.value >= 0.0);
-        report.read(what, word, read).map(|figure| figure.map(|figure| figure.scale(1e-3)))
+        report.read(what, word, read).map(|figure| figure.map(|figure| figure.over(1e3)))
     };
     if let Some(row) = report.after("Total:") {
-        let mut words = row.split_whitespace();
+        let mut words = row.split_ascii_whitespace();
         if let Some(mean) = words.nth(1) {
             found.extend(milliseconds("mean of the total time", mean)?.map(|mean| ("latency_mean_s", mean)));
         }
@@ -128,7 +129,7 @@ fn latency(report: Report<'_>) -> Result<Vec<(&'static str, Figure)>, ParseError
     let table = report.lines().skip_while(|line| !line.starts_with("Percentage of the requests")).skip(1);
     for line in table.take_while(|line| line.contains('%')) {
         let Some((percent, value)) = line.split_once('%') else { continue };
-        let (Some(name), Some(value)) = (latency_name(percent.trim()), value.split_whitespace().next())
+        let (Some(name), Some(value)) = (latency_name(percent.trim()), value.split_ascii_whitespace().next())
         else {
             continue;
         };

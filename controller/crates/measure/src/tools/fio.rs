@@ -75,25 +75,24 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         let prefix = if groups.len() > 1 { format!("{}_", sample_name(first)) } else { String::new() };
         write_group(&mut sheet, &prefix, jobs, &document.global);
     }
-    if sheet.len() == 0 {
+    if sheet.is_empty() {
         return Err(text.missing("job that did any I/O"));
     }
     for job in document.jobs.iter().filter(|job| job.error != 0) {
         sheet.doubt(DoubtKind::Incomplete, format!("job {} ended with error {}", job.jobname, job.error));
     }
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 fn write_group(sheet: &mut Sheet, prefix: &str, jobs: &[&Job], global: &BTreeMap<String, String>) {
     let mut in_flight = Vec::new();
-    let sides: [(&str, fn(&Job) -> Option<&Direction>); 3] = [
-        ("read", |job| job.read.as_ref()),
-        ("write", |job| job.write.as_ref()),
-        ("trim", |job| job.trim.as_ref()),
+    let sides = [
+        ("read", jobs.iter().filter_map(|job| job.read.as_ref()).collect::<Vec<_>>()),
+        ("write", jobs.iter().filter_map(|job| job.write.as_ref()).collect()),
+        ("trim", jobs.iter().filter_map(|job| job.trim.as_ref()).collect()),
     ];
-    for (name, side) in sides {
-        let parts: Vec<_> =
-            jobs.iter().filter_map(|job| side(job)).filter(|part| part.total_ios > 0).collect();
+    for (name, parts) in sides {
+        let parts: Vec<_> = parts.into_iter().filter(|part| part.total_ios > 0).collect();
         if parts.is_empty() {
             continue;
         }

@@ -94,7 +94,8 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         concurrency: document.num_threads,
         one_at_a_time: true,
         errors: if broken > 0 { vec![("socket", broken)] } else { Vec::new() },
+        ..HttpRun::default()
     }
     .write(&mut sheet);
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }

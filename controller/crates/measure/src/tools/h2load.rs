@@ -4,7 +4,7 @@
 //! errored, which are part of failed. Its rate is that of responses. Several requests may be under way on one
 //! connection, and the output does not say how many, so Little's law gives no bound.
 
-use drover_model::Measurement;
+use drover_model::{DoubtKind, Measurement};
 
 use crate::{
     Input, ParseError,
@@ -39,6 +39,13 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         0.0,
     );
     sheet.report("requests", requests);
+    let (total, started) = (count(requests, " total")?, count(requests, " started")?);
+    if started < total {
+        let detail = format!(
+            "h2load started {started} of {total} requests: it does not open a broken connection again"
+        );
+        sheet.doubt(DoubtKind::Incomplete, detail);
+    }
 
     let finished = report.require("finished in", report.after("finished in "))?;
     let mut parts = finished.split(", ");
@@ -64,7 +71,7 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         ..HttpRun::default()
     }
     .write(&mut sheet);
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 /// `spawning thread #0: 5 total client(s). 250 total requests`, once per thread.
@@ -85,9 +92,9 @@ fn latency(report: Report<'_>) -> Result<Vec<(&'static str, Figure)>, ParseError
     let (Some(header), Some(row)) = (header, report.after("time for request:")) else {
         return Ok(Vec::new());
     };
-    let cells: Vec<_> = row.split_whitespace().collect();
+    let cells: Vec<_> = row.split_ascii_whitespace().collect();
     let mut found = Vec::new();
-    for (place, column) in header.split_whitespace().enumerate() {
+    for (place, column) in header.split_ascii_whitespace().enumerate() {
         let name = match column {
             "mean" => "latency_mean_s",
             "median" => "latency_p50_s",

@@ -26,12 +26,11 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
     // `Total data` is of bodies only, and there only if one had a length.
     let bytes = report.count("Total data:")?;
     let completed = distribution.succeeded.saturating_add(distribution.failed);
-    let counted = (rate.value * elapsed.value).round();
     let bytes_per_s = bytes.filter(|_| elapsed.value > 0.0).map(|bytes| {
         let seconds = if rate.value > 0.0 { approx(completed) / rate.value } else { elapsed.value };
         approx(bytes) / seconds
     });
-    sheet.report("rate x time", counted);
+    sheet.report("Requests/sec", rate.value);
     HttpRun {
         succeeded: distribution.succeeded,
         failed: distribution.failed,
@@ -43,7 +42,7 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         ..HttpRun::default()
     }
     .write(&mut sheet);
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 /// `[200]  500 responses` below `Status code distribution:`, and `[20]  message` below `Error distribution:`.
@@ -64,12 +63,12 @@ impl Distribution {
         }
         let mut found = Self::default();
         let mut part = Part::Before;
-        let mut blank_after_statuses = false;
+        let mut blank = 0;
         for line in report.lines() {
             match line {
-                "Status code distribution:" => part = Part::Statuses,
-                "Error distribution:" => part = Part::Errors,
-                "" => blank_after_statuses |= part != Part::Before,
+                "Status code distribution:" => (part, blank) = (Part::Statuses, 0),
+                "Error distribution:" => (part, blank) = (Part::Errors, 0),
+                "" => blank += 1,
                 _ => {}
             }
             let Some(number) = between(line, "[", "]").filter(|_| line.starts_with('[')) else { continue };
@@ -91,8 +90,14 @@ impl Distribution {
                 }
             }
         }
-        // The output ends with blank lines; before them the distribution may not be complete.
-        report.require("end of the status code distribution", blank_after_statuses.then_some(()))?;
+        // The output ends with blank lines: one behind the errors, more than one behind the statuses if there are no
+        // errors. Before them the distribution may not be complete.
+        let complete = match part {
+            Part::Before => false,
+            Part::Statuses => blank >= 2,
+            Part::Errors => blank >= 1,
+        };
+        report.require("end of the status code distribution", complete.then_some(()))?;
         Ok(found)
     }
 }

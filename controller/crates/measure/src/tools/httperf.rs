@@ -3,7 +3,7 @@
 //! Its errors are per connection, its replies per call. Connections that it could not open for want of descriptors,
 //! addresses or its own table are the client's fault: they are left out of `failed` and raise a doubt.
 
-use drover_model::{DoubtKind, Measurement};
+use drover_model::Measurement;
 
 use crate::{
     Input, ParseError,
@@ -29,7 +29,7 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
     sheet.report("Errors: total", errors.total);
 
     let conn_rate = match report.after("Connection rate:") {
-        Some(line) => word(report, "connection rate", line.split_whitespace().next())?,
+        Some(line) => word(report, "connection rate", line.split_ascii_whitespace().next())?,
         None => None,
     };
     let (reply, transfer) = reply_time(report)?;
@@ -38,7 +38,7 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         let half = reply.half + transfer.half;
         latency.push(("latency_mean_s", Figure { value: reply.value + transfer.value, half }));
     }
-    let elapsed = HttpRun {
+    let pace = HttpRun {
         succeeded: statuses.good,
         failed: statuses.bad.saturating_add(errors.of_the_server),
         elapsed: totals.elapsed,
@@ -50,24 +50,17 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
     .write(&mut sheet);
 
     sheet.put("connections", "connections", approx(totals.connections));
-    if let Some(elapsed) = elapsed {
-        let rate = approx(totals.connections) / elapsed;
+    if let Some(pace) = pace {
+        let rate = pace.per_second(totals.connections);
         sheet.put("conn_per_s", "conn/s", rate);
         if let Some(size) = reply_size(report)?.filter(|_| totals.replies > 0) {
-            sheet.put("bytes_per_s", "bytes/s", size.value * approx(totals.replies) / elapsed);
+            sheet.put("bytes_per_s", "bytes/s", pace.amount_per_second(size.value * approx(totals.replies)));
         }
         connection_times(report, &mut sheet, rate, totals.replies > 0)?;
     }
     let asked = report.after("httperf --").and_then(|line| word_after(line, "--rate="));
     sheet.put_some("rate_asked", "conn/s", word(report, "--rate", asked)?.map(|rate| rate.value));
-    if errors.of_the_client > 0 {
-        let detail = format!(
-            "httperf could not open {} connections: fd-unavail {}, addrunavail {}, ftab-full {}",
-            errors.of_the_client, errors.fd_unavail, errors.addr_unavail, errors.table_full
-        );
-        sheet.doubt(DoubtKind::ClientSaturated, detail);
-    }
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 /// `Total: connections 200 requests 200 replies 200 test-duration 1.995 s`
@@ -97,11 +90,7 @@ impl Totals {
 struct Errors {
     total: u64,
     of_the_server: u64,
-    of_the_client: u64,
-    fd_unavail: u64,
-    addr_unavail: u64,
-    table_full: u64,
-    kinds: [(&'static str, u64); 5],
+    kinds: [(&'static str, u64); 6],
 }
 
 impl Errors {
@@ -121,15 +110,13 @@ impl Errors {
         Ok(Self {
             total: count("total ")?,
             of_the_server: sum(&[timeouts, refused, reset, other]),
-            of_the_client: sum(&[fd_unavail, addr_unavail, table_full]),
-            fd_unavail,
-            addr_unavail,
-            table_full,
             kinds: [
                 ("timeout", timeouts),
                 ("refused", refused),
                 ("reset", reset),
-                ("not_opened", sum(&[fd_unavail, addr_unavail, table_full])),
+                ("address_in_use", addr_unavail),
+                // Its own table of connections has a place per descriptor.
+                ("fd_limit", fd_unavail.saturating_add(table_full)),
                 ("other", other),
             ],
         })
@@ -161,7 +148,7 @@ fn connection_times(report: Report<'_>, sheet: &mut Sheet, rate: f64, any: bool)
     let line = report.after("Connection time [ms]: min");
     let time = |label: &str| -> Result<Option<Figure>, ParseError> {
         let found = word(report, "connection time", line.and_then(|line| word_after(line, label)))?;
-        Ok(found.filter(|time| any && time.value > 0.0).map(|time| time.scale(1e-3)))
+        Ok(found.filter(|time| any && time.value > 0.0).map(|time| time.over(1e3)))
     };
     let mean = time("avg ")?;
     sheet.put_some("conn_time_mean_s", "s", mean.map(|time| time.value));
@@ -183,7 +170,7 @@ fn connection_times(report: Report<'_>, sheet: &mut Sheet, rate: f64, any: bool)
 fn reply_time(report: Report<'_>) -> Result<(Option<Figure>, Option<Figure>), ParseError> {
     let Some(line) = report.after("Reply time [ms]:") else { return Ok((None, None)) };
     let time = |label: &str| -> Result<Option<Figure>, ParseError> {
-        Ok(word(report, "reply time", word_after(line, label))?.map(|time| time.scale(1e-3)))
+        Ok(word(report, "reply time", word_after(line, label))?.map(|time| time.over(1e3)))
     };
     Ok((time("response ")?, time("transfer ")?))
 }

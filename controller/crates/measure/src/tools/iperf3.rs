@@ -77,5 +77,5 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         sheet.put_some("client_cpu_share", "1", cpu.host_total.map(|percent| percent / 100.0));
         sheet.put_some("server_cpu_share", "1", cpu.remote_total.map(|percent| percent / 100.0));
     }
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }

@@ -59,7 +59,7 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         memtier_text::read(&Text::whole_lines(input, "memtier", ADVICE), &mut sheet)?
     };
     write(&text, stats, &mut sheet)?;
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 fn write(text: &Text<'_>, stats: Stats, sheet: &mut Sheet) -> Result<(), ParseError> {
@@ -72,6 +72,10 @@ fn write(text: &Text<'_>, stats: Stats, sheet: &mut Sheet) -> Result<(), ParseEr
         sheet.doubt(DoubtKind::Incomplete, "not one operation was completed".to_owned());
     }
     for (kind, row) in &stats.rows {
+        // A kind that the ratio leaves out is a row of zeros.
+        if kind != "Totals" && row.ops_per_s.is_none_or(|ops| ops.value <= 0.0) {
+            continue;
+        }
         let prefix = if kind == "Totals" { String::new() } else { format!("{}_", kind.to_ascii_lowercase()) };
         let any = row.ops_per_s.is_some_and(|ops| ops.value > 0.0);
         let mut put = |name: &str, unit: &str, value: Option<f64>| {

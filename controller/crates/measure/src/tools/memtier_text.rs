@@ -21,7 +21,7 @@ pub(super) fn read(text: &Text<'_>, sheet: &mut Sheet) -> Result<Stats, ParseErr
     let mut stats = Stats::default();
     let rows = report.lines().skip_while(|line| !line.starts_with("Type ")).skip(2);
     for line in rows.take_while(|line| !line.is_empty()) {
-        let mut cells = line.split_whitespace();
+        let mut cells = line.split_ascii_whitespace();
         let Some(kind) = cells.next() else { continue };
         let cells: Vec<_> = cells.collect();
         if cells.len() != columns.len() {

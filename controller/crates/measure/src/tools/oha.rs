@@ -97,5 +97,5 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         ..HttpRun::default()
     }
     .write(&mut sheet);
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }

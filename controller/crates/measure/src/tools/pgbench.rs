@@ -68,7 +68,7 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
     } else if text.stderr().contains("results are incomplete") {
         sheet.doubt(DoubtKind::Incomplete, "pgbench said that the run was aborted".to_owned());
     }
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 /// Without connecting; versions before 14 called it `excluding connections establishing`.
@@ -77,7 +77,7 @@ fn rate(report: Report<'_>) -> Result<Option<Figure>, ParseError> {
         let without = line.contains("(without initial") || line.contains("(excluding connections");
         line.starts_with("tps = ") && without
     });
-    let word = line.and_then(|line| line.split_whitespace().nth(2));
+    let word = line.and_then(|line| line.split_ascii_whitespace().nth(2));
     word.map_or(Ok(None), |word| report.read("tps", word, number::plain))
 }
 

@@ -33,27 +33,27 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         let Some((_, test)) = cells.next() else { continue };
         let test = sample_name(test);
         for (column, cell) in cells {
-            let (name, unit, factor) = match column.as_str() {
+            let (name, unit, divisor) = match column.as_str() {
                 "rps" => ("req_per_s", "req/s", 1.0),
-                "avg_latency_ms" => ("latency_mean_s", "s", 1e-3),
-                "p50_latency_ms" => ("latency_p50_s", "s", 1e-3),
-                "p95_latency_ms" => ("latency_p95_s", "s", 1e-3),
-                "p99_latency_ms" => ("latency_p99_s", "s", 1e-3),
-                "max_latency_ms" => ("latency_max_s", "s", 1e-3),
+                "avg_latency_ms" => ("latency_mean_s", "s", 1e3),
+                "p50_latency_ms" => ("latency_p50_s", "s", 1e3),
+                "p95_latency_ms" => ("latency_p95_s", "s", 1e3),
+                "p99_latency_ms" => ("latency_p99_s", "s", 1e3),
+                "max_latency_ms" => ("latency_max_s", "s", 1e3),
                 _ => continue,
             };
             if number::is_absent(cell) {
                 continue;
             }
             let figure = number::plain(cell).ok_or_else(|| text.bad(column, cell))?;
-            let Figure { value, .. } = figure.scale(factor);
+            let Figure { value, .. } = figure.over(divisor);
             sheet.put(format!("{test}_{name}"), unit, value);
         }
     }
-    if sheet.len() == 0 {
+    if sheet.is_empty() {
         return Err(text.missing("row such as \"SET\",\"32733.22\""));
     }
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 fn fields(text: &Text<'_>, line: &str) -> Result<Vec<String>, ParseError> {

@@ -36,10 +36,10 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
     for metric in &metrics {
         write(&text, metric, single, &mut sheet)?;
     }
-    if sheet.len() == 0 {
+    if sheet.is_empty() {
         return Err(text.missing("stressor with metrics"));
     }
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 /// From the last line `---` to the line `...`, without which the document is not complete.

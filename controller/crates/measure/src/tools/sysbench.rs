@@ -44,7 +44,7 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
     if events == 0 {
         sheet.doubt(DoubtKind::Incomplete, "not one event was completed".to_owned());
     }
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 /// `transactions:  153  (76.09 per sec.)`
@@ -107,7 +107,7 @@ fn latency(report: Report<'_>, sheet: &mut Sheet, events: u64) -> Result<Option<
         ("99th percentile:", "latency_p99_s"),
     ] {
         let Some(figure) = report.figure(label)?.filter(|figure| figure.value > 0.0) else { continue };
-        let seconds = figure.scale(1e-3);
+        let seconds = figure.over(1e3);
         sheet.put(name, "s", seconds.value);
         if label == "avg:" {
             mean = Some(seconds);

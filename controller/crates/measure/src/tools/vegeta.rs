@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::vegeta_text;
 use crate::{
     Input, ParseError,
-    http::{HttpRun, add_error, error_kind},
+    http::{HttpRun, error_kind},
     json,
     number::{Figure, approx, count},
     sheet::Sheet,
@@ -32,7 +32,7 @@ pub(super) struct Attack {
     pub bytes_in: Option<u64>,
     /// Status (0 if there was no response) and how often.
     pub statuses: Vec<(u64, u64)>,
-    /// Different messages, without their number.
+    /// Different messages, without their number; not of the text report, which does not show where their list ends.
     pub errors: Vec<String>,
     pub success: Option<Figure>,
 }
@@ -48,7 +48,7 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         json::read::<Document>(&text)?.into_attack()
     };
     write(attack, &mut sheet);
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 fn write(attack: Attack, sheet: &mut Sheet) {
@@ -81,13 +81,13 @@ fn write(attack: Attack, sheet: &mut Sheet) {
             sheet.check_equal("rate x duration against requests", sent, approx(attack.requests), slack);
         }
     }
-    // The messages come without numbers; they name the kind only if all are of one.
-    let mut errors = Vec::new();
-    let mut kinds: Vec<_> = attack.errors.iter().map(|message| error_kind(message)).collect();
+    // The messages come without numbers: they name the kind if all are of one. Those of bad statuses begin with them.
+    let messages = attack.errors.iter().filter(|message| !message.starts_with(|c: char| c.is_ascii_digit()));
+    let mut kinds: Vec<_> = messages.map(|message| error_kind(message)).collect();
     kinds.dedup();
-    if unanswered > 0 {
-        let kind = if let [kind] = kinds.as_slice() { kind } else { "other" };
-        add_error(&mut errors, kind, unanswered);
+    let mut errors = vec![("unanswered", unanswered)];
+    if let ([kind], true) = (kinds.as_slice(), unanswered > 0) {
+        errors.push((kind, unanswered));
     }
     let elapsed = attack.attack_s.value + attack.wait_s.value;
     HttpRun {

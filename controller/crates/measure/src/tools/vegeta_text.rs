@@ -42,15 +42,13 @@ pub(super) fn read(text: &Text<'_>, sheet: &mut Sheet) -> Result<Attack, ParseEr
     attack.success = get(report, &success, "ratio", percentage)?;
 
     let codes = report.require("Status Codes", report.after("Status Codes "))?;
-    for pair in codes.split_once(']').map_or("", |(_, pairs)| pairs).split_whitespace() {
+    for pair in codes.split_once(']').map_or("", |(_, pairs)| pairs).split_ascii_whitespace() {
         let parsed =
             pair.split_once(':').and_then(|(code, n)| Some((number::count(code)?, number::count(n)?)));
         attack.statuses.push(parsed.ok_or_else(|| report.bad("Status Codes", pair))?);
     }
     // The last part; without its title the output is cut.
     report.require("Error Set", report.after("Error Set:"))?;
-    let errors = report.lines().skip_while(|line| !line.starts_with("Error Set:")).skip(1);
-    attack.errors = errors.filter(|line| !line.is_empty()).take(100).map(str::to_owned).collect();
     Ok(attack)
 }
 
@@ -76,5 +74,5 @@ fn needed<T>(
 
 /// `55.42%`
 fn percentage(text: &str) -> Option<Figure> {
-    text.strip_suffix('%').and_then(number::plain).map(|figure| figure.scale(0.01))
+    text.strip_suffix('%').and_then(number::plain).map(|figure| figure.over(100.0))
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::{
     Input, ParseError,
     error::shorten,
-    http::{HttpRun, check_little},
+    http::{Counted, HttpRun, check_little},
     json,
     number::{Figure, approx},
     sheet::Sheet,
@@ -95,7 +95,7 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         Document::Client(client) => write_client(*client, &mut sheet),
         Document::Server(server) => write_server(&server, &mut sheet),
     }
-    Ok(sheet.finish())
+    sheet.finish(text.parser)
 }
 
 fn write_client(client: Client, sheet: &mut Sheet) {
@@ -128,7 +128,9 @@ fn write_client(client: Client, sheet: &mut Sheet) {
             latency.extend(value.map(|value| (name, Figure::exact(value))));
         }
     }
-    let elapsed = HttpRun {
+    let pace = HttpRun {
+        // What it calls a request is a call on a connection.
+        counted: Counted::Connections,
         succeeded: client.succeeded,
         failed: client.failed,
         elapsed: Figure::exact(client.elapsed_s),
@@ -138,29 +140,19 @@ fn write_client(client: Client, sheet: &mut Sheet) {
         ..HttpRun::default()
     }
     .write(sheet);
-    // The unit of this client is the connection: what it calls a request is a call on one.
-    if let Some(elapsed) = elapsed {
-        let rate = approx(client.completed) / elapsed;
-        sheet.put("conn_per_s", "conn/s", rate);
-        sheet.put("goodput_per_s", "conn/s", approx(client.succeeded) / elapsed);
+    if let Some(pace) = pace {
+        let (rate, goodput) = (pace.per_second(client.completed), pace.per_second(client.succeeded));
         if let Some(claimed) = client.conn_per_s {
             sheet.report("conn_per_s", claimed);
-            let slack = 0.01 * rate + 1.0 / elapsed;
-            let nearest =
-                if (claimed - rate).abs() <= slack { rate } else { approx(client.succeeded) / elapsed };
+            let slack = 0.01 * rate + pace.per_second(1);
+            let nearest = if (claimed - rate).abs() <= slack { rate } else { goodput };
             sheet.check_equal("conn_per_s against connections / elapsed time", claimed, nearest, slack);
         }
         // An open loop lets connections wait before they start, and counts that as latency.
         if let (None, Some(limit), Some(mean)) = (client.rate_asked, client.concurrency, mean) {
-            check_little(sheet, approx(client.succeeded) / elapsed, Figure::exact(mean), approx(limit));
+            check_little(sheet, goodput, Figure::exact(mean), approx(limit));
         }
     }
-    for (name, count) in
-        [("completed", client.completed), ("succeeded", client.succeeded), ("failed", client.failed)]
-    {
-        sheet.put(name, "connections", approx(count));
-    }
-    sheet.remove("req_per_s");
     sheet.put_some("req_per_s", "req/s", client.req_per_s);
     for (name, count) in [
         ("connections", client.connections),
@@ -224,6 +216,9 @@ fn write_server(server: &Server, sheet: &mut Sheet) {
         let first = server.lost.first().map_or_else(String::new, |lost| {
             format!("; worker {}: {}", lost.worker, shorten(&lost.status, 100))
         });
-        sheet.doubt(DoubtKind::WorkerLost, format!("{} workers were lost{first}", server.workers_lost));
+        sheet.doubt(
+            DoubtKind::WorkerLost,
+            format!("workers lost while serving: {}{first}", server.workers_lost),
+        );
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn parse(input: &Input<'_>, flavour: Flavour) -> Result<Measurement, 
         ..HttpRun::default()
     }
     .write(&mut sheet);
-    Ok(sheet.finish())
+    sheet.finish(name)
 }
 
 fn size_of(text: &str) -> Option<Figure> {
@@ -136,10 +136,10 @@ impl<'t> SocketErrors<'t> {
 fn latency(report: Report<'_>) -> Result<Vec<(&'static str, Figure)>, ParseError> {
     let mut found = Vec::new();
     let columns: Vec<_> =
-        report.after("Thread Stats").map(|line| line.split_whitespace().collect()).unwrap_or_default();
+        report.after("Thread Stats").map(|line| line.split_ascii_whitespace().collect()).unwrap_or_default();
     let rows = report.lines().filter(|line| line.starts_with("Latency ") && !line.contains("Distribution"));
     for row in rows {
-        let cells: Vec<_> = row.split_whitespace().skip(1).collect();
+        let cells: Vec<_> = row.split_ascii_whitespace().skip(1).collect();
         // `-nan%` in the last column: not one latency was recorded, and the zeros before it are no figures.
         if cells.last().is_some_and(|cell| number::is_absent(cell)) {
             continue;
