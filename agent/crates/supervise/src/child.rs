@@ -63,7 +63,10 @@ pub struct Survivor {
 #[derive(Debug, thiserror::Error)]
 pub enum KillError {
     /// Processes outlived SIGKILL for the whole time allowed.
-    #[error("{} cannot be killed after {waited_ms} ms; the host needs a reboot", list(survivors))]
+    #[error(
+        "{} did not end within {waited_ms} ms after SIGKILL; a process in state D waits for the kernel, and only a reboot helps if it stays so",
+        list(survivors)
+    )]
     Unkillable {
         /// Which.
         survivors: Vec<Survivor>,
@@ -81,8 +84,14 @@ pub enum KillError {
 }
 
 fn list(survivors: &[Survivor]) -> String {
-    let each = survivors.iter().map(|s| format!("process {} ({}, state {})", s.pid, s.comm, s.state));
-    each.collect::<Vec<_>>().join(", ")
+    const NAMED: usize = 5;
+    let each =
+        survivors.iter().take(NAMED).map(|s| format!("process {} ({}, state {})", s.pid, s.comm, s.state));
+    let named = each.collect::<Vec<_>>().join(", ");
+    match survivors.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 /// Why a task's state could not be read.

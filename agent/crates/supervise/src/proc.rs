@@ -12,14 +12,13 @@ pub(crate) struct Process {
     pub(crate) parent: u32,
     pub(crate) group: u32,
     pub(crate) session: u32,
-    /// Clock ticks since boot; with the pid it names a process for good.
-    pub(crate) started: u64,
+    pub(crate) threads: u32,
 }
 
 impl Process {
-    /// Zombies and processes that the kernel is taking apart are not alive.
+    /// Zombies and processes that the kernel is taking apart are not alive, unless only the first of their threads has ended.
     pub(crate) fn is_alive(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X' | 'x')
+        !matches!(self.state, 'Z' | 'X' | 'x') || self.threads > 1
     }
 
     /// Reads one process; `None` if there is none of that number.
@@ -53,7 +52,7 @@ fn parse_stat(line: &str) -> Option<Process> {
         parent: number(1)?,
         group: number(2)?,
         session: number(3)?,
-        started: fields.get(19)?.parse().ok()?,
+        threads: number(17)?,
     })
 }
 
@@ -118,11 +117,13 @@ mod tests {
                 parent: 17,
                 group: 4242,
                 session: 4240,
-                started: 987_654,
+                threads: 1,
             }
         );
         assert!(process.is_alive());
         assert!(!parse_stat(&LINE.replace(") S ", ") Z ")).unwrap().is_alive());
+        let headless = LINE.replace(") S ", ") Z ").replace(" 20 0 1 0 ", " 20 0 2 0 ");
+        assert!(parse_stat(&headless).unwrap().is_alive());
         assert_eq!(parse_stat("4242 (cut short"), None);
     }
 

@@ -38,10 +38,11 @@ pub(crate) trait Tree {
 ///
 /// # Errors
 ///
-/// [`KillError::Unkillable`] when something is still alive after `patience`.
+/// [`KillError::Unkillable`] when something is still alive `patience` after the first strike.
 pub(crate) fn destroy(tree: &impl Tree, patience: Duration) -> Result<Vec<u32>, KillError> {
     let system = |step| move |source| KillError::System { step, source };
-    let start = Instant::now();
+    // Only from the first strike on: on a host that is busy with the very tree to be killed, listing it takes long.
+    let mut first_strike = None;
     let mut killed = BTreeSet::new();
     let mut pause = Duration::from_micros(100);
     loop {
@@ -50,25 +51,25 @@ pub(crate) fn destroy(tree: &impl Tree, patience: Duration) -> Result<Vec<u32>, 
             return Ok(killed.into_iter().collect());
         }
         killed.extend(&alive);
-        let waited = start.elapsed();
+        let waited = first_strike.get_or_insert_with(Instant::now).elapsed();
         if waited >= patience {
             let survivors = alive.iter().filter_map(|&pid| survivor(pid)).collect();
             return Err(KillError::Unkillable { survivors, waited_ms: waited.as_millis() });
         }
-        tree.strike(&alive).map_err(system("send SIGKILL"))?;
-        if alive.is_empty() {
-            // The last process is between its end and its removal from the cgroup: too short to be worth a notification,
-            // which the kernel sends once in 10 ms at most.
+        if alive.is_empty() && pause < SLICE {
+            // The last process is between its end and its removal from the cgroup: too short to be worth a notification, which
+            // the kernel sends once in 10 ms at most.
             wait_for(&mut [], pause).map_err(system("wait"))?;
-            pause = (pause * 2).min(SLICE);
-        } else {
-            await_exit(&alive, SLICE).map_err(system("wait for its processes"))?;
+            pause *= 2;
+            continue;
         }
+        tree.strike(&alive).map_err(system("send SIGKILL"))?;
+        await_exit(&alive, SLICE).map_err(system("wait for its processes"))?;
     }
 }
 
 fn survivor(pid: u32) -> Option<Survivor> {
-    let process = Process::read(pid)?;
+    let process = Process::read(pid).filter(Process::is_alive)?;
     Some(Survivor { pid, comm: process.comm, state: process.state })
 }
 
@@ -82,6 +83,10 @@ pub(crate) fn await_exit(pids: &[u32], timeout: Duration) -> io::Result<()> {
             Err(errno) if proc::is_gone(&errno.into()) => {}
             Err(errno) => return Err(errno.into()),
         }
+    }
+    if open.is_empty() {
+        // None of them is there any more, or there were none: do not come back at once.
+        return wait_for(&mut [], timeout.min(Duration::from_millis(1)));
     }
     while !open.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());

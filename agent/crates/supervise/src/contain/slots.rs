@@ -12,15 +12,19 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 use rustix::fs::{Mode, OFlags};
 
-use super::{Cgroup1, Cgroup2, Tree};
+use super::{Cgroup1, Cgroup2, Tree, destroy};
 use crate::sys::{self, Entry};
 
 /// Most empty cgroups that are kept.
 const KEPT: usize = 64;
+
+/// How long the end of the pool waits for processes that were killed before.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Version of the hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,8 +307,14 @@ pub(crate) fn remove(slot: &Slot) -> io::Result<()> {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        for slot in lock(&self.free).drain(..).chain(lock(&self.dirty).drain(..)) {
-            let _ = fs::remove_dir(&slot.path);
+        for slot in lock(&self.free).drain(..) {
+            let _ = remove(&slot);
+        }
+        for slot in lock(&self.dirty).drain(..) {
+            // What is left after this is found by the next agent.
+            if destroy(&slot, LAST_PATIENCE).is_ok() {
+                let _ = remove(&slot);
+            }
         }
         let _ = fs::remove_dir(&self.base);
     }

@@ -1,6 +1,6 @@
 //! Ending trees that do not want to end. Real processes in every containment.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, path::Path};
 
 use crate::lab::{is_alive, until, with_each_containment};
 use drover_supervise::ExitStatus;
@@ -174,22 +174,27 @@ fn expect_the_status_of_foreign_children_left_alone_when_strays_are_reaped() {
 
 #[test]
 fn expect_an_empty_pool_directory_when_the_supervisor_ends() {
+    let places = std::cell::RefCell::new(Vec::new());
     with_each_containment(|lab| {
         let tasks: Vec<_> = (0..4).map(|_| lab.shell("exec sleep 1000")).collect();
         let cgroups = std::fs::read_to_string(format!("/proc/{}/cgroup", tasks[0].child.pid())).unwrap();
-        if lab.supervisor.containment().cgroup_version() > 0 {
-            let all = cgroups.lines().filter(|line| line.contains("/drover-test-")).count();
-            assert_eq!(all, 1, "{cgroups}");
-        }
+        let mut places = places.borrow_mut();
+        places.extend(cgroups.lines().filter_map(|line| {
+            let base = line.split('/').find(|part| part.starts_with("drover-test-"));
+            base.map(str::to_owned)
+        }));
+        let expected = usize::from(lab.supervisor.containment().cgroup_version() > 0);
+        assert_eq!(cgroups.matches("/drover-test-").count(), expected, "{cgroups}");
         for mut task in tasks {
             task.child.kill_tree().unwrap();
         }
+        // One that is not even proven dead when the supervisor ends.
+        drop(lab.shell("exec sleep 1000"));
     });
-    let name = format!("drover-test-{}-", std::process::id());
-    for hierarchy in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/freezer"] {
-        for entry in std::fs::read_dir(hierarchy).into_iter().flatten() {
-            let entry = entry.unwrap().file_name().into_string().unwrap();
-            assert!(!entry.starts_with(&name), "{hierarchy}/{entry} is left over");
-        }
+    for (place, hierarchy) in places.borrow().iter().flat_map(|place| HIERARCHIES.map(|h| (place, h))) {
+        assert!(!Path::new(hierarchy).join(place).exists(), "{hierarchy}/{place} is left over");
     }
 }
+
+/// Where cgroups may be mounted.
+const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/freezer"];
