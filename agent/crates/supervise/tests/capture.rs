@@ -93,6 +93,16 @@ fn expect_no_file_when_little_or_nothing_is_written() {
 }
 
 #[test]
+fn expect_everything_cut_when_the_limit_is_zero() {
+    let mut capture = Capture::new("/nowhere/out".into(), 0);
+    capture.feed(b"12345");
+    assert_eq!(all(capture.reader()), b"\n[drover: 5 bytes cut here]\n");
+    let summary = capture.finish();
+    assert_eq!((summary.written, summary.kept), (5, 0));
+    assert!(capture.error().is_none());
+}
+
+#[test]
 fn expect_a_file_and_nothing_inline_when_much_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("out");
@@ -106,15 +116,18 @@ fn expect_a_file_and_nothing_inline_when_much_is_kept() {
 
 #[test]
 fn expect_the_rest_counted_when_the_disk_is_full() {
-    // /dev/full refuses every write with "no space left on device".
-    let mut capture = Capture::new("/dev/full".into(), 1 << 20);
+    // /dev/full refuses every write with "no space left on device". By a link, because what was kept inline is removed.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out");
+    std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+    let mut capture = Capture::new(path.clone(), 1 << 20);
     capture.feed(&numbered(100_000));
     capture.feed(&numbered(23_456));
     let error = capture.error().unwrap();
     assert!(error.is_disk_full());
     assert_eq!(
         error.to_string(),
-        "cannot keep output in `/dev/full`; free some space or set a smaller `output:`"
+        format!("cannot keep output in `{}`; free some space or set a smaller `output:`", path.display())
     );
     assert_eq!(all(capture.reader()), b"\n[drover: 123456 bytes not kept: cannot write]\n");
     let summary = capture.finish();

@@ -88,7 +88,12 @@ impl Capture {
     /// Takes bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.written = self.written.saturating_add(length(bytes));
-        if self.error.is_some() || self.limit == 0 || bytes.is_empty() {
+        if self.error.is_some() || bytes.is_empty() {
+            return;
+        }
+        if self.limit == 0 {
+            // Cut, all of it.
+            self.stored = self.written;
             return;
         }
         if let Place::Memory(kept) = &mut self.place {
