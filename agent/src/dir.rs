@@ -1,4 +1,8 @@
-//! The agent's state directory: private, and owned by one agent at a time.
+//! The agent's state directory: closed to other users, and owned by one agent at a time.
+//!
+//! Other users can list and read nothing of it. They can pass through it (mode 0711) to an attempt's folder whose name
+//! they were given: a server that is started by root and gives up its privileges (Apache, PostgreSQL) has to reach its
+//! files there.
 //!
 //! | name | what |
 //! |---|---|
@@ -37,14 +41,19 @@ const MAX_SOCKET_PATH: usize = 107;
 /// Longest time to wait for an agent that is ending to let go of the directory.
 const HANDOVER: Duration = Duration::from_secs(10);
 
-/// Where the agent of this user and machine keeps its state: `$DROVER_AGENT_DIR`, else `$XDG_RUNTIME_DIR/drover`, else
-/// `/tmp/drover-UID`.
+/// Mode of a directory that others may pass through, and do nothing else with.
+const PASSABLE: u32 = 0o711;
+
+/// Mode of a directory that is closed to others.
+const CLOSED: u32 = 0o700;
+
+/// Where the agent of this user and machine keeps its state: `$DROVER_AGENT_DIR`, else `/var/tmp/drover-UID`, which is
+/// on a local disk and survives a reboot.
 #[must_use]
 pub fn default_dir() -> PathBuf {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable(DIR_VARIABLE)
-        .or_else(|| variable("XDG_RUNTIME_DIR").map(|path| path.join("drover")))
-        .unwrap_or_else(|| PathBuf::from(format!("/tmp/drover-{}", geteuid().as_raw())))
+        .unwrap_or_else(|| PathBuf::from(format!("/var/tmp/drover-{}", geteuid().as_raw())))
 }
 
 /// Names of the files in a state directory.
@@ -103,22 +112,26 @@ impl Paths {
     }
 }
 
-/// Makes a private directory at `path`, or checks that the one there is private: a real directory, of this user, closed
-/// to all others.
+/// Makes a state directory at `path`, or checks that the one there is private: a real directory, of this user, of which
+/// others can list, read and change nothing.
 ///
 /// # Errors
 /// When it cannot be made, or is not private.
 pub fn ensure_private(path: &Path) -> Result<PathBuf, DirError> {
+    ensure_dir(path, PASSABLE)
+}
+
+fn ensure_dir(path: &Path, mode: u32) -> Result<PathBuf, DirError> {
     let fail = |action| move |source| DirError::Io { action, path: path.to_owned(), source };
     let path = std::path::absolute(path).map_err(fail("find"))?;
-    DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(fail("make"))?;
+    DirBuilder::new().recursive(true).mode(mode).create(&path).map_err(fail("make"))?;
     let metadata = path.symlink_metadata().map_err(fail("inspect"))?;
     let unsafe_because = if !metadata.is_dir() {
         Some("is a symbolic link or no directory")
     } else if metadata.uid() != geteuid().as_raw() {
         Some("belongs to another user")
-    } else if metadata.mode() & 0o077 != 0 {
-        Some("is open to other users (chmod 700 it)")
+    } else if metadata.mode() & 0o777 & !mode != 0 {
+        Some("is open to other users (chmod go-rw it)")
     } else {
         None
     };
@@ -156,9 +169,8 @@ impl StateDir {
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let lock = options.open(paths.lock()).map_err(fail("open", &paths.lock()))?;
         let mut lock = lock_or_wait(lock, &paths)?;
-        for dir in [paths.work(), paths.outputs()] {
-            ensure_private(&dir)?;
-        }
+        ensure_dir(&paths.work(), PASSABLE)?;
+        ensure_dir(&paths.outputs(), CLOSED)?;
         // The process id is for people only, so a lock file that cannot be written is no reason to fail.
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         Ok(Self { paths, _lock: lock })
@@ -246,7 +258,7 @@ mod tests {
         let open = dir.path().join("open");
         std::fs::create_dir(&open).unwrap();
         std::fs::set_permissions(&open, PermissionsExt::from_mode(0o750)).unwrap();
-        assert!(StateDir::take(&open).unwrap_err().to_string().contains("chmod 700"));
+        assert!(StateDir::take(&open).unwrap_err().to_string().contains("chmod go-rw"));
         let link = dir.path().join("link");
         symlink(dir.path(), &link).unwrap();
         assert!(StateDir::take(&link).unwrap_err().to_string().contains("symbolic link"));

@@ -62,6 +62,9 @@ pub fn serve(args: &ServeArgs, own: OwnCommand) -> Result<(), ServeError> {
         let _ = rustix::process::setsid();
         let _ = std::env::set_current_dir("/");
     }
+    // Tasks start the same whoever started the agent, and nobody else may write to the socket, not even before its mode
+    // is set.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let dir = StateDir::take(&args.dir)?;
     let log_path = dir.paths.log();
     log::start(&log_path).map_err(|source| ServeError::Log { path: log_path, source })?;

@@ -40,14 +40,15 @@ fn write(dir: &Path, file: &StagedFile) -> Result<(), StageError> {
         return Err(StageError::Unsafe { path: path.to_owned() });
     };
     for parent in parents {
-        match mkdirat(&at, *parent, Mode::RWXU) {
+        match mkdirat(&at, *parent, Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(error) => return Err(fail(error)),
         }
         at = openat(&at, *parent, folder, Mode::empty()).map_err(fail)?;
     }
     let create = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mode = if file.executable { Mode::RWXU } else { Mode::RUSR | Mode::WUSR };
+    // A server that gives up its privileges reads them as another user.
+    let mode = Mode::from_raw_mode(if file.executable { 0o755 } else { 0o644 });
     let opened = openat(&at, *name, create, mode).map_err(fail)?;
     File::from(opened)
         .write_all(&file.contents)
@@ -116,7 +117,7 @@ mod tests {
         stage(&attempt, &[file("a/b/c.conf"), file("run.sh"), file("./a/d")]).unwrap();
         assert_eq!(std::fs::read(attempt.join("a/b/c.conf")).unwrap(), b"text");
         let mode = std::fs::metadata(attempt.join("run.sh")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o700);
+        assert_eq!(mode & 0o777, 0o755);
     }
 
     #[test]
