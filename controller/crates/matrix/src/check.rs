@@ -116,7 +116,11 @@ fn expand(
                 included_twice(&file, draft, problems);
                 rules(&file, &draft.exclude, true, problems);
             }
-            Space::new(axes.clone(), &draft.zip, included, limit)
+            // What `--set` puts into the product is no longer an extra cell.
+            Space::new(axes.clone(), &draft.zip, Vec::new(), limit).and_then(|product| {
+                let extra = included.into_iter().filter(|cell| product.find(cell).is_none()).collect();
+                Space::new(axes.clone(), &draft.zip, extra, limit)
+            })
         }
     };
     let space = match space {

@@ -4,13 +4,39 @@
 use std::{borrow::Cow, collections::BTreeMap, marker::PhantomData};
 
 use drover_model::{Direction, Tool};
-use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
+use schemars::{
+    JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema, transform::RecursiveTransform,
+};
 
 /// The schema as text, ending in a newline.
 pub(crate) fn text() -> String {
-    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<MatrixFile>();
+    let settings = SchemaSettings::draft2020_12().with_transform(RecursiveTransform(no_null));
+    let mut schema = settings.into_generator().into_root_schema_for::<MatrixFile>();
+    schema.insert("title".to_owned(), "Drover matrix".into());
     // Maps with texts as keys always serialise.
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
+}
+
+/// What is optional can be left out, but a key without a value is a mistake: takes back the `null` that an `Option` adds.
+fn no_null(schema: &mut Schema) {
+    let null = serde_json::json!("null");
+    if let Some(serde_json::Value::Array(types)) = schema.get_mut("type")
+        && let [one, other] = types.as_slice()
+        && *other == null
+    {
+        let one = one.clone();
+        schema.insert("type".to_owned(), one);
+    }
+    if let Some(serde_json::Value::Array(forms)) = schema.get_mut("anyOf") {
+        forms.retain(|form| form.get("type") != Some(&null));
+        if let [serde_json::Value::Object(only)] = forms.as_slice() {
+            let only = only.clone();
+            schema.remove("anyOf");
+            for (key, value) in only {
+                schema.insert(key, value);
+            }
+        }
+    }
 }
 
 /// Defines a type that is nothing but a piece of schema.
@@ -328,3 +354,34 @@ piece!(Signal, {
 
 type Measure = Either<Either<Tool, Lines>, OwnParser>;
 type Status = Either<Any, OneOrMany<ExitStatus>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys;
+
+    #[test]
+    fn expect_the_schema_to_know_the_keys_that_are_decoded() {
+        let schema: serde_json::Value = serde_json::from_str(&text()).unwrap();
+        for (pointer, known) in [
+            ("/properties", keys::ROOT),
+            ("/$defs/Requirement/properties", keys::REQUIREMENT),
+            ("/$defs/ExcludeRule/properties", keys::EXCLUDE),
+            ("/$defs/Role/properties", keys::ROLE),
+            ("/$defs/Ready/properties", keys::READY),
+            ("/$defs/Stop/properties", keys::STOP),
+            ("/$defs/File/properties", keys::FILE),
+            ("/$defs/OwnParser/properties", keys::MEASURE),
+            ("/$defs/Metric/properties", keys::METRIC),
+            ("/$defs/Limits/properties", keys::LIMITS),
+            ("/$defs/Table/properties", keys::TABLE),
+        ] {
+            let properties = schema.pointer(pointer).and_then(serde_json::Value::as_object).unwrap();
+            let mut properties: Vec<&str> = properties.keys().map(String::as_str).collect();
+            properties.sort_unstable();
+            let mut known = known.to_vec();
+            known.sort_unstable();
+            assert_eq!(properties, known, "{pointer}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The crate through its public interface: expansion, plan, rendering, metrics, identity, options, properties.
+
+#[cfg(test)]
+mod common;
+#[cfg(test)]
+mod expansion;
+#[cfg(test)]
+mod identity;
+#[cfg(test)]
+mod metrics;
+#[cfg(test)]
+mod options;
+#[cfg(test)]
+mod planning;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod rendering;
