@@ -207,6 +207,8 @@ fn expect_doubts_when_processes_are_left_or_output_is_cut() {
 fn expect_nothing_when_events_are_stale_or_come_twice() {
     let mut desk = Desk::new(plan(2));
     desk.open(&[]);
+    desk.prepared("c0r1a1");
+    assert!(desk.ended("c0r1a1.client.0", EndKind::Exited(1)).is_empty(), "it was not sent yet");
     desk.run_up("c0r1a1");
     assert!(desk.started("c0r1a1.server.0").is_empty(), "twice");
     assert!(desk.ready("c0r1a1.server.0").is_empty(), "twice");
