@@ -147,7 +147,8 @@ impl Launch<'_> {
                 Err(error) => Err(unreachable_path(command, path, error)),
             };
         }
-        let search = env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value.as_str());
+        // What `execvp` takes if there is no PATH.
+        let search = env.iter().find(|(name, _)| name == "PATH").map_or("/bin:/usr/bin", |(_, value)| value);
         let mut closed = None;
         for dir in search.split(':') {
             let path = self.cwd.join(dir).join(command);

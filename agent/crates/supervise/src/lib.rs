@@ -16,6 +16,7 @@
 
 mod capture;
 mod child;
+mod config;
 mod contain;
 mod cpuset;
 mod launch;
@@ -24,14 +25,15 @@ mod placement;
 pub mod ports;
 mod proc;
 mod registry;
+mod report;
 mod supervisor;
 mod sys;
 
 pub use capture::{Capture, CaptureError, INLINE_MAX, KeptOutput, Pumped, output_pipe};
-pub use child::{
-    Affinity, AffinityError, Child, Exit, ExitStatus, InspectError, KillError, KillReport, Survivor,
-};
+pub use child::Child;
+pub use config::{Config, Containment, OrphanError, OrphanReport, SetupError};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use launch::{Launch, SpawnError, clean_env};
 pub use placement::{PlacementError, allowed_cpus, choose, resolve};
-pub use supervisor::{Config, Containment, OrphanError, OrphanReport, SetupError, Supervisor};
+pub use report::{Affinity, AffinityError, Exit, ExitStatus, InspectError, KillError, KillReport, Survivor};
+pub use supervisor::Supervisor;

@@ -1,14 +1,9 @@
-//! Makes processes: sharing memory until `exec` for a task that starts at once (no page table is copied, whatever the size of
-//! the agent), as a copy for one that is held.
-#![expect(
-    unsafe_code,
-    reason = "clone3 has no safe wrapper, and a child that shares memory needs its own stack"
-)]
+//! Makes processes. A task that starts at once shares the agent's memory until `exec` (see `vfork`); one that is held is a copy.
+#![expect(unsafe_code, reason = "clone3 has no safe wrapper")]
 
 use std::{
-    ffi::{c_int, c_long},
+    ffi::c_int,
     io,
-    mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
 };
 
@@ -18,16 +13,14 @@ use rustix::{
 };
 
 use super::{
+    VforkStack,
     image::{self, Failure, Image, Join, Step},
-    wait,
+    vfork, wait,
 };
 use crate::ExitStatus;
 
 /// `CLONE_INTO_CGROUP`, which does not fit the `c_int` of the C library's constants.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
-
-/// Bytes of stack for a child that shares our memory; it calls a handful of functions without large locals.
-const STACK_BYTES: usize = 64 * 1024;
 
 /// How a new process gets into its containment.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +34,7 @@ pub(crate) enum Entry<'a> {
 }
 
 impl Entry<'_> {
-    fn join(self) -> Join {
+    pub(super) fn join(self) -> Join {
         match self {
             Self::Nothing | Self::BornInto(_) => Join::Nothing,
             Self::Write(procs) => Join::Write(procs.as_raw_fd()),
@@ -68,26 +61,17 @@ pub(crate) enum CloneError {
     Died,
 }
 
-/// The stack of children that share our memory; one at a time uses it, its parent thread being suspended meanwhile.
-pub(crate) struct VforkStack(Box<[MaybeUninit<u128>]>);
-
-impl VforkStack {
-    pub(crate) fn new() -> Self {
-        Self(Box::new_uninit_slice(STACK_BYTES / size_of::<u128>()))
-    }
-}
-
 /// The argument of clone3, as Linux 5.7 has it.
 #[derive(Default)]
 #[repr(C)]
-struct CloneArgs {
+pub(super) struct CloneArgs {
     flags: u64,
     pidfd: u64,
     child_tid: u64,
     parent_tid: u64,
     exit_signal: u64,
-    stack: u64,
-    stack_size: u64,
+    pub(super) stack: u64,
+    pub(super) stack_size: u64,
     tls: u64,
     set_tid: u64,
     set_tid_size: u64,
@@ -95,7 +79,7 @@ struct CloneArgs {
 }
 
 impl CloneArgs {
-    fn new(flags: c_int, entry: Entry<'_>, pidfd: &mut RawFd) -> Self {
+    pub(super) fn new(flags: c_int, entry: Entry<'_>, pidfd: &mut RawFd) -> Self {
         let cgroup = match entry {
             Entry::BornInto(dir) => Some(dir.as_raw_fd()),
             Entry::Nothing | Entry::Write(_) => None,
@@ -292,121 +276,6 @@ fn clone_copy(entry: Entry<'_>) -> io::Result<Copied> {
 }
 
 /// An address as the kernel's structures hold it.
-fn address<T>(pointer: *const T) -> u64 {
+pub(super) fn address<T>(pointer: *const T) -> u64 {
     u64::try_from(pointer.addr()).unwrap_or(0)
-}
-
-#[cfg(target_arch = "x86_64")]
-mod vfork {
-    //! A child that shares the memory of the agent and runs on a stack of its own while its parent thread is suspended.
-
-    use super::*;
-
-    /// What the child works on, and where it leaves word of a failure for its parent, which reads it when the child has executed
-    /// its program or ended.
-    struct Job<'a> {
-        image: &'a Image<'a>,
-        join: Join,
-        failure: Option<Failure>,
-    }
-
-    /// `None` if the kernel does not offer this way.
-    pub(super) fn start(
-        image: &Image<'_>,
-        entry: Entry<'_>,
-        stack: &mut VforkStack,
-    ) -> Option<Result<Start, CloneError>> {
-        let mut pidfd = -1;
-        let args = CloneArgs {
-            stack: address(stack.0.as_mut_ptr()),
-            stack_size: u64::try_from(STACK_BYTES).unwrap_or(0),
-            ..CloneArgs::new(libc::CLONE_VM | libc::CLONE_VFORK, entry, &mut pidfd)
-        };
-        let mut job = Job { image, join: entry.join(), failure: None };
-        let mask = image::block_signals();
-        // SAFETY: `args` gives the child a stack of its own, that nothing else uses, aligned to 16 bytes at its upper end;
-        // all signals are blocked; `job` lives until the child is done, because CLONE_VFORK suspends this thread until then.
-        let result = unsafe { clone3(&args, &raw mut job) };
-        image::restore_signals(mask);
-        let pid = match u32::try_from(result) {
-            Ok(pid) => pid,
-            Err(_) => {
-                let errno = c_int::try_from(-result).unwrap_or(libc::EINVAL);
-                let hidden = matches!(errno, libc::ENOSYS | libc::EPERM);
-                return (!hidden).then(|| Err(CloneError::Clone(io::Error::from_raw_os_error(errno))));
-            }
-        };
-        // SAFETY: the kernel has stored a new descriptor there.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-        Some(match job.failure {
-            None => Ok(Start { pid, pidfd, gate: None }),
-            Some(failure) => match await_end(pid, pidfd.as_fd()) {
-                Ok(_) => Err(CloneError::Child(failure)),
-                Err(error) => Err(error),
-            },
-        })
-    }
-
-    /// # Safety
-    ///
-    /// `args` must ask for CLONE_VM, CLONE_VFORK and a stack that is the child's alone; `job` must be valid.
-    unsafe fn clone3(args: &CloneArgs, job: *mut Job<'_>) -> c_long {
-        let result: c_long;
-        // SAFETY: the parent's side is an ordinary system call. The child starts with the same registers but at the top of its own
-        // stack, calls `child`, and never comes back, so nothing of this frame is used twice.
-        unsafe {
-            std::arch::asm!(
-                "syscall",
-                "test rax, rax",
-                "jnz 2f",
-                "xor ebp, ebp",
-                "mov rdi, r8",
-                "call {child}",
-                "ud2",
-                "2:",
-                inlateout("rax") libc::SYS_clone3 => result,
-                in("rdi") args,
-                in("rsi") size_of::<CloneArgs>(),
-                in("r8") job,
-                child = sym child,
-                lateout("rcx") _,
-                lateout("r11") _,
-            );
-        }
-        result
-    }
-
-    /// Runs in the child, on its own stack.
-    ///
-    /// # Safety
-    ///
-    /// Only as the first function of a child made by [`clone3`].
-    unsafe extern "C" fn child(job: *mut Job<'_>) -> ! {
-        // SAFETY: the parent thread is suspended, so this is the only user of `job` until this process executes its program or
-        // ends.
-        unsafe {
-            let job = &mut *job;
-            let failure = match image::prepare(job.image, job.join, None) {
-                Ok(()) => image::exec(job.image),
-                Err(failure) => failure,
-            };
-            job.failure = Some(failure);
-            libc::_exit(127)
-        }
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-mod vfork {
-    //! Other processors start every task as a copy: correct, and slower by what copying the agent's page tables costs.
-
-    use super::*;
-
-    pub(super) fn start(
-        _image: &Image<'_>,
-        _entry: Entry<'_>,
-        _stack: &mut VforkStack,
-    ) -> Option<Result<Start, CloneError>> {
-        None
-    }
 }

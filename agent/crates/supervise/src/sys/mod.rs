@@ -4,12 +4,18 @@ mod affinity;
 mod clone;
 mod image;
 mod signal;
+#[cfg(target_arch = "x86_64")]
+mod vfork;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "no_vfork.rs"]
+mod vfork;
 mod wait;
 
 pub(crate) use affinity::affinity_of;
 pub(crate) use clone::{
-    CloneError, Entry, Start, VforkStack, exec_failure, open_gate, probe_entry, start_held, start_now,
+    CloneError, Entry, Start, exec_failure, open_gate, probe_entry, start_held, start_now,
 };
 pub(crate) use image::{Failure, Image, Step};
 pub(crate) use signal::send_signal;
+pub(crate) use vfork::VforkStack;
 pub(crate) use wait::{Ended, own_peak_rss_bytes, peek_ended_child, reap};

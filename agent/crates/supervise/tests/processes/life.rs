@@ -136,8 +136,9 @@ fn expect_what_is_missing_when_folder_or_cpus_are_not_there() {
 #[test]
 fn expect_path_lookup_in_the_tasks_own_environment_when_a_name_has_no_slash() {
     let lab = Lab::try_new(Containment::ProcessGroup).unwrap();
-    lab.file("tool", "#!/bin/sh\necho mine\n", 0o755);
-    let path = format!("/nowhere:{}", lab.dir.path().display());
+    std::fs::create_dir(lab.dir.path().join("bin")).unwrap();
+    lab.file("bin/tool", "#!/bin/sh\necho mine\n", 0o755);
+    let path = format!("/nowhere:{}/bin", lab.dir.path().display());
     let task = lab.start(&["tool"], |a| a.env.push(("PATH".into(), path))).unwrap();
     assert_eq!(task.rest(), "mine\n");
 }
