@@ -187,8 +187,8 @@ shape! {
         placement: Option<BTreeMap<String, Side>>,
         /// What is launched. A role with `ready` is a service; any other one runs to its end.
         roles: Named<Role>,
-        /// What is measured.
-        metrics: BTreeMap<String, Metric>,
+        /// What is measured; without it, only verdicts are shown.
+        metrics: Option<BTreeMap<String, Metric>>,
         /// Repetitions of every cell (default 1).
         #[schemars(range(min = 1, max = 100_000))]
         repeat: Option<u32>,

@@ -46,7 +46,7 @@ pub(crate) struct Draft {
 /// Decodes a document. `None` if there is nothing to go on with; all mistakes are in `problems` either way.
 pub(crate) fn root(node: &Node, problems: &mut Problems) -> Option<Draft> {
     if !matches!(node.kind, Kind::Map(_) | Kind::Broken) {
-        let help = "a matrix begins with `version: 1` and has `axes:`, `roles:` and `metrics:`; a `:` needs a space \
+        let help = "a matrix begins with `version: 1` and has `name:`, `axes:`, `roles:` and `metrics:`; a `:` needs a space \
                     behind it";
         problems.expected(node, "a matrix", "a mapping (`key: value`)", help);
         return None;
@@ -76,8 +76,8 @@ pub(crate) fn root(node: &Node, problems: &mut Problems) -> Option<Draft> {
     relations(Roles { list: &roles, declared: &role_names }, problems);
     place_roles(&root, &names, &mut roles, &role_names, problems);
     clashes(&roles, &names, problems);
-    let example = "metrics: { conn_per_s: { unit: conn/s, better: higher, primary: true } }";
-    let metrics = required(&root, "metrics", example, problems);
+    // Without metrics, a matrix says whether its trials pass.
+    let metrics = root.get("metrics");
     let known = Roles { list: &roles, declared: &role_names };
     let metrics = metrics.map(|node| metric::metrics(node, known, problems)).unwrap_or_default();
 

@@ -90,6 +90,15 @@ fn expect_the_failures_of_must_in_words() {
 }
 
 #[test]
+fn expect_no_metrics_when_the_matrix_declares_none() {
+    let metrics = "metrics:\n  rate: { unit: conn/s, better: higher, primary: true }\n  \
+                   failed: { unit: connections, better: lower, must: \"== 0\" }\n";
+    let none = matrix(&[(metrics, "")]);
+    assert!(none.metrics().primary().is_none());
+    assert_eq!(evaluate(&none, &[("a", 1.0)], &[]), Ok(Vec::new()));
+}
+
+#[test]
 fn expect_a_single_metric_to_be_primary_by_itself() {
     let single = matrix(&[
         (", primary: true", ""),
