@@ -94,7 +94,7 @@ pub struct ClientArgs {
     #[arg(long, value_name = "R", value_parser = parse_rate)]
     pub rate: Option<f64>,
 
-    /// Threads that drive connections [default: half of the CPUs, at most the concurrency]
+    /// Threads that drive connections [default: one per CPU, with 8 connections or more each]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]
     pub threads: Option<u32>,
 

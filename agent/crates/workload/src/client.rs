@@ -20,6 +20,8 @@ use crate::sys::usage_of_self;
 
 /// Concurrency of an open loop unless told otherwise: room for what is late, yet a bound.
 const OPEN_LOOP_CONCURRENCY: u32 = 1000;
+/// Connections open at once that make a further thread worth while.
+const CONNECTIONS_PER_THREAD: u32 = 8;
 
 /// Why the client failed.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +54,8 @@ pub(crate) enum ClientError {
 /// Runs the client to its end and writes the report.
 pub(crate) fn run(args: &ClientArgs) -> Result<(), ClientError> {
     let concurrency = concurrency(args);
-    let threads = threads(args, concurrency);
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = threads(args.threads, u32::try_from(cpus).unwrap_or(u32::MAX), concurrency);
     raise_file_limit(concurrency);
     let ports = plan(&load(args, concurrency), &PortFacts::read(args.connect.ip()));
     if let Some(message) = &ports.message {
@@ -89,11 +92,11 @@ fn concurrency(args: &ClientArgs) -> u32 {
     args.concurrency.unwrap_or(default).min(total)
 }
 
-/// Half of the CPUs by default, because the server usually has the other half; never more than the concurrency.
-fn threads(args: &ClientArgs, concurrency: u32) -> u32 {
-    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
-    let default = u32::try_from(cpus / 2).unwrap_or(1).max(1);
-    args.threads.unwrap_or(default).min(concurrency)
+/// One thread per CPU by default, but none for a few connections only: threads that mostly sleep cost more than they
+/// bring. Never more threads than connections.
+fn threads(asked: Option<u32>, cpus: u32, concurrency: u32) -> u32 {
+    let default = (concurrency / CONNECTIONS_PER_THREAD).clamp(1, cpus.max(1));
+    asked.unwrap_or(default).min(concurrency)
 }
 
 /// Deals the concurrency out to the threads.
@@ -214,5 +217,14 @@ mod tests {
     fn expect_shares_to_add_up() {
         assert_eq!(shares(10, 3), [4, 3, 3]);
         assert_eq!(shares(1, 1), [1]);
+    }
+
+    #[test]
+    fn expect_threads_for_the_cpus_when_there_are_connections_for_them() {
+        assert_eq!(threads(None, 4, 1), 1);
+        assert_eq!(threads(None, 4, 16), 2);
+        assert_eq!(threads(None, 4, 1000), 4);
+        assert_eq!(threads(Some(8), 4, 1000), 8);
+        assert_eq!(threads(Some(8), 4, 3), 3);
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Crew {
     lost: Vec<LostWorker>,
     /// Locks the kernel or the server gave back for a dead worker.
     given_back: u64,
+    /// Locks that workers had taken over from a dead holder when they were told to stop.
+    taken_over: Option<u64>,
     /// Looks in a row at which the lock seemed lost, while that is in question.
     doubt: Option<u32>,
 }
@@ -57,6 +59,7 @@ impl Crew {
             living: 0,
             lost: Vec::new(),
             given_back: 0,
+            taken_over: None,
             doubt: None,
         }
     }
@@ -88,9 +91,14 @@ impl Crew {
         &self.lost
     }
 
-    /// Times the lock was recovered from a dead worker, by whomever.
+    /// Times the lock was recovered from a dead worker, by whomever, before the workers were stopped: a worker that is
+    /// told to stop leaves the lock to the next one in the same way, which means nothing.
     pub(crate) fn recovered(&self) -> u64 {
-        self.given_back + self.board.iter().map(WorkerSlot::recovered).sum::<u64>()
+        self.given_back + self.taken_over.unwrap_or_else(|| self.count_taken_over())
+    }
+
+    fn count_taken_over(&self) -> u64 {
+        self.board.iter().map(WorkerSlot::recovered).sum()
     }
 
     /// Connections accepted, by worker.
@@ -159,6 +167,7 @@ impl Crew {
 
     /// Tells all workers to end and waits until they have; kills those that do not within the grace.
     pub(crate) fn stop(&mut self, signals: &SignalFd) -> io::Result<()> {
+        self.taken_over = Some(self.count_taken_over());
         self.signal_living(STOP_SIGNAL);
         let mut deadline = Some(Instant::now() + STOP_GRACE);
         while self.living > 0 {

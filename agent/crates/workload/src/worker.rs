@@ -211,9 +211,14 @@ fn answer_all(connection: impl AsFd, buffer: &mut [u8; REQUEST_LIMIT], filled: u
     let mut done = 0;
     while let Some(head) = find_head(buffer.get(done..filled)?) {
         done += head.len;
-        let answer = if head.keep_alive { ANSWER } else { LAST_ANSWER };
         // Never waits: a client that does not read its answers is dropped when the socket's buffer is full.
-        match send(&connection, answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let (answer, flags) = match head.keep_alive {
+            true => (ANSWER, flags),
+            // More to come: the end of the connection, which then travels in the same packet.
+            false => (LAST_ANSWER, flags | SendFlags::MORE),
+        };
+        match send(&connection, answer, flags) {
             Ok(sent) if sent == answer.len() && head.keep_alive => {}
             _ => return None,
         }

@@ -96,16 +96,16 @@ fn expect_fd_limit_when_files_run_out() {
 }
 
 /// Runs server and client in a network of its own with ten local ports, none of them reusable. `$0` is the program,
-/// `$1` a folder for the pipe on which the server says that it listens.
+/// `$1` a folder for the pipe on which the server says that it listens. HTTP, so that it is the client who closes first.
 const FEW_PORTS: &str = r#"
 set -e
 ip link set lo up
 echo 40000 40009 >/proc/sys/net/ipv4/ip_local_port_range
 echo 0 >/proc/sys/net/ipv4/tcp_tw_reuse
 mkfifo "$1/ready"
-"$0" server --listen 127.0.0.1:7000 >/dev/null 2>"$1/ready" &
+"$0" server --listen 127.0.0.1:7000 --reply http >/dev/null 2>"$1/ready" &
 read -r line <"$1/ready"
-"$0" client --connect 127.0.0.1:7000 --connections 40 --sources 1
+"$0" client --connect 127.0.0.1:7000 --connections 40 --sources 1 --calls 1
 kill $!
 wait
 "#;
