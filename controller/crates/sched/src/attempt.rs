@@ -58,8 +58,10 @@ pub(crate) enum Origin {
 pub(crate) enum Status {
     /// Not sent.
     Pending,
-    /// Ordered to start; the agent has said nothing yet.
+    /// Ordered to start; whether the order arrived is not known.
     Sent,
+    /// The agent knows of it.
+    Known,
     /// The process exists.
     Started,
     /// It waits at the barrier.
@@ -159,9 +161,7 @@ impl Attempt {
         self.origin = Origin::Adopted;
         self.lay_out(roles);
         for task in known.iter().filter_map(|known| roles.task_index(&known.task)) {
-            if self.tasks[task].status == Status::Pending {
-                self.tasks[task].status = Status::Sent;
-            }
+            self.tasks[task].status = self.tasks[task].status.max(Status::Known);
         }
     }
 
@@ -219,7 +219,6 @@ impl Attempt {
                 let standing = Standing {
                     complete: self.complete,
                     ready: entry.was_ready,
-                    stop_ordered: entry.stop.is_some(),
                     inherited: self.origin != Origin::Fresh,
                 };
                 let role = &roles.role_of(task).shape;

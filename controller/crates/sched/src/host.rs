@@ -110,7 +110,7 @@ impl Host {
     /// The connection is gone, or was not made: tries again, now or later. `false` if it was tried often enough.
     pub fn reconnect(&mut self, now: Duration, policy: Reconnect, effects: &mut Effects) -> bool {
         self.losses = self.losses.saturating_add(1);
-        if self.losses >= policy.tries.max(1) {
+        if self.losses > policy.tries {
             return false;
         }
         if self.losses == 1 {

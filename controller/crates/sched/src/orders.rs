@@ -175,7 +175,10 @@ impl Attempt {
             }
             self.allow_time(at, task);
             match (known, may_start) {
-                (true, _) => self.order_stop(at, task, effects),
+                (true, _) => {
+                    self.tasks[task].status = self.tasks[task].status.max(Status::Known);
+                    self.order_stop(at, task, effects);
+                }
                 (false, true) => self.order_start(at, task, effects),
                 (false, false) => self.tasks[task].status = Status::Over,
             }

@@ -33,7 +33,7 @@ pub struct Plan {
 /// doubles from `first_delay` to `max_delay`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconnect {
-    /// Tries in a row that bring no progress before the host is given up; at least 1.
+    /// Tries in a row, without any news from the agent in between, after which the host is given up.
     pub tries: u32,
     /// Delay before the second try.
     pub first_delay: Duration,

@@ -34,7 +34,8 @@ pub(crate) enum Rank {
     Lost,
     /// A command ended in a way the matrix does not expect.
     Script,
-    /// A task was stopped, and not by this controller.
+    /// A task was stopped before the attempt was complete. Where this controller ordered that, it did so because of
+    /// something stronger.
     Stopped,
 }
 
@@ -104,8 +105,6 @@ pub(crate) struct Standing {
     pub complete: bool,
     /// The task was ready.
     pub ready: bool,
-    /// This controller had ordered the task to stop.
-    pub stop_ordered: bool,
     /// The attempt was begun by a former controller.
     pub inherited: bool,
 }
@@ -149,7 +148,7 @@ pub(crate) fn failure_of(role: &RoleShape, label: &str, end: &EndKind, at: Stand
             RoleKind::Service,
         ) if at.complete => None,
         (EndKind::Stopped(_) | EndKind::Killed | EndKind::NotStarted(NotStarted::Cancelled, _), _) => {
-            (!at.stop_ordered).then(|| Failure::stopped(label, at.inherited))
+            Some(Failure::stopped(label, at.inherited))
         }
         (EndKind::NotStarted(cause, what), _) => Some(not_started(label, *cause, what)),
         (EndKind::AgentLost, _) => Some(Failure::agent_lost(label, "the agent ended while it ran")),
@@ -267,8 +266,7 @@ mod tests {
         }
     }
 
-    const RUNNING: Standing =
-        Standing { complete: false, ready: true, stop_ordered: false, inherited: false };
+    const RUNNING: Standing = Standing { complete: false, ready: true, inherited: false };
 
     fn cause(kind: RoleKind, end: &EndKind, at: Standing) -> &'static str {
         failure_of(&role(kind), "r", end, at).map_or("", |failure| failure.verdict.cause())
@@ -303,16 +301,13 @@ mod tests {
     }
 
     #[test]
-    fn expect_no_failure_when_a_service_ends_after_the_work_or_by_order() {
+    fn expect_no_failure_when_a_service_ends_after_the_work() {
         use EndKind::{Deadline, Exited, Killed, Signaled, Stopped};
         let complete = Standing { complete: true, ..RUNNING };
-        let ordered = Standing { stop_ordered: true, ..RUNNING };
         for end in [Exited(1), Stopped(None), Killed, Deadline] {
             assert_eq!(cause(RoleKind::Service, &end, complete), "", "{end:?}");
         }
         assert_eq!(cause(RoleKind::Service, &Signaled(11), complete), "crash", "whenever");
-        assert_eq!(cause(RoleKind::Service, &Stopped(None), ordered), "");
-        assert_eq!(cause(RoleKind::Awaited, &Stopped(None), ordered), "");
         let inherited = Standing { inherited: true, ..RUNNING };
         assert_eq!(cause(RoleKind::Awaited, &Stopped(None), inherited), "cancelled");
     }

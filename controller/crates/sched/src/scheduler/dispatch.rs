@@ -155,8 +155,8 @@ impl Scheduler {
     fn report_unavailable(&mut self, now: Duration, effects: &mut Effects) {
         while self.unstored < self.unstored_limit {
             let Some(draw) = self.draw() else { return };
-            self.left = self.left.saturating_add(1);
             if draw.number > 1 {
+                self.left = self.left.saturating_add(1);
                 continue;
             }
             let verdict =

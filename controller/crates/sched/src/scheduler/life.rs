@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drover_model::{AttemptId, ErrorCause, MissingCause, TaskId, Verdict};
+use drover_model::{AttemptId, ErrorCause, TaskId, Verdict};
 
 use super::Scheduler;
 use crate::{
@@ -80,7 +80,7 @@ impl Scheduler {
         let Some(before) = attempt.take_in(&self.roles, now, index, change) else { return };
         let Some(host) = attempt.host else { return };
         self.hosts[host].note_progress();
-        if before == Status::Sent && !ended && self.hosts[host].state == HostState::Leased {
+        if before < Status::Started && !ended && self.hosts[host].state == HostState::Leased {
             // An order to stop that overtook the start found nothing to stop.
             let site = Site { roles: &self.roles, host: &self.hosts[host].name, now, kill: false };
             attempt.order_stop(site, index, effects);
@@ -196,9 +196,7 @@ impl Scheduler {
             host.stored(now, id);
             host.forget_some(now, effects);
         }
-        let unavailable =
-            matches!(storing.verdict, Verdict::Missing { cause: MissingCause::HostUnavailable, .. });
-        if let Some(draw) = storing.next.filter(|_| !unavailable && self.is_running()) {
+        if let Some(draw) = storing.next.filter(|_| self.is_running()) {
             self.redraws.push_back(draw);
         }
     }

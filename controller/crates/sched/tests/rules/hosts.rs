@@ -78,6 +78,48 @@ fn expect_an_error_when_the_agent_lost_even_its_spool() {
 }
 
 #[test]
+fn expect_no_task_to_be_started_twice_when_the_agent_lost_its_spool() {
+    let mut desk = Desk::new(plan(1));
+    desk.open(&[]);
+    desk.prepared("c0r1a1");
+    desk.started("c0r1a1.server.0");
+    desk.lose();
+    let orders = desk.connect("b", &[]);
+    let expected = "store c0r1a1 passing: error agent-lost server: the agent no longer knows of it";
+    assert_eq!(orders, ["lease h", expected], "it was seen running: not to be started again");
+}
+
+#[test]
+fn expect_no_order_when_a_task_is_heard_of_while_the_host_is_away() {
+    let mut desk = Desk::new(plan(1));
+    desk.open(&[]);
+    desk.prepared("c0r1a1");
+    desk.started("c0r1a1.server.0");
+    desk.lose();
+    assert!(desk.ready("c0r1a1.server.0").is_empty(), "true, and kept in mind");
+    let orders = desk.connect("b", &["c0r1a1.server.0"]);
+    assert_eq!(orders, ["lease h", "start c0r1a1.client.0"]);
+}
+
+#[test]
+fn expect_attempts_to_be_forgotten_again_when_the_answer_was_lost() {
+    let mut desk = Desk::new(plan(3));
+    desk.open(&[]);
+    desk.run_up("c0r1a1");
+    desk.run_down("c0r1a1");
+    assert!(desk.stored("c0r1a1").is_empty(), "not one by one");
+    desk.now = Duration::from_secs(5);
+    desk.run_up("c0r2a1");
+    desk.run_down("c0r2a1");
+    assert_eq!(desk.stored("c0r2a1"), ["forget c0r1a1 c0r2a1"]);
+    desk.lose();
+    desk.connect("b", &["c0r1a1.server.0!", "c0r1a1.client.0!"]);
+    desk.run_up("c0r3a1");
+    desk.run_down("c0r3a1");
+    assert_eq!(desk.stored("c0r3a1"), ["forget c0r1a1 c0r3a1", "give back h"]);
+}
+
+#[test]
 fn expect_ng_when_the_host_came_back_with_another_boot_id() {
     let mut desk = Desk::new(plan(1));
     desk.open(&[]);
@@ -99,6 +141,10 @@ fn expect_longer_pauses_and_then_a_verdict_when_the_host_stays_away() {
     assert_eq!(desk.scheduler.next_deadline(), Some(Duration::from_secs(1)));
     desk.now = Duration::from_secs(1);
     assert_eq!(desk.sees(Event::TimerElapsed), ["connect h"]);
+    assert!(desk.lose().is_empty());
+    assert_eq!(desk.scheduler.next_deadline(), Some(Duration::from_secs(3)));
+    desk.now = Duration::from_secs(3);
+    assert_eq!(desk.sees(Event::TimerElapsed), ["connect h"]);
     assert_eq!(
         desk.lose(),
         [
@@ -117,16 +163,21 @@ fn expect_tries_to_count_anew_when_the_agent_reported_something_new() {
     let mut desk = Desk::new(plan(1));
     desk.open(&[]);
     desk.prepared("c0r1a1");
-    for _ in 0..2 {
-        assert_eq!(desk.lose(), ["connect h"]);
+    let lose_and_find = |desk: &mut Desk, known: &[&str]| {
+        desk.lose();
         desk.lose();
         desk.now += Duration::from_secs(1);
-        desk.sees(Event::TimerElapsed);
-        desk.connect("b", &["c0r1a1.server.0"]);
-        desk.started("c0r1a1.server.0");
-        desk.ready("c0r1a1.server.0");
-        desk.started("c0r1a1.client.0");
-    }
+        assert_eq!(desk.sees(Event::TimerElapsed), ["connect h"], "one pause only: it is the second try");
+        desk.connect("b", known);
+    };
+    lose_and_find(&mut desk, &["c0r1a1.server.0"]);
+    desk.started("c0r1a1.server.0");
+    lose_and_find(&mut desk, &["c0r1a1.server.0"]);
+    desk.started("c0r1a1.server.0");
+    desk.lose();
+    desk.now += Duration::from_secs(2);
+    assert_eq!(desk.sees(Event::TimerElapsed), ["connect h"], "the third: what it said last was no news");
+    assert_eq!(desk.lose().len(), 1, "given up");
 }
 
 #[test]
@@ -218,6 +269,33 @@ fn expect_no_new_task_in_an_attempt_that_its_host_went_on_from() {
     assert_eq!(
         desk.ended("c0r1a1.server.0", EndKind::Exited(2)),
         ["collect c0r1a1: server", "prepare c0r2a1"]
+    );
+}
+
+#[test]
+fn expect_no_start_when_the_agent_lost_tasks_that_a_former_controller_started() {
+    let mut desk = Desk::resumed(plan(1), vec![], &["c0r1a1"]);
+    desk.open(&["c0r1a1.server.0", "c0r1a1.client.0"]);
+    assert!(desk.prepared("c0r1a1").is_empty());
+    desk.lose();
+    assert_eq!(
+        desk.connect("b", &[]),
+        ["lease h", "store c0r1a1 passing: error agent-lost server: the agent no longer knows of it"],
+        "a client must not be started without its server"
+    );
+}
+
+#[test]
+fn expect_no_number_when_a_former_controller_had_stopped_the_client() {
+    let mut desk = Desk::resumed(plan(2), vec![], &["c0r1a1", "c0r2a1"]);
+    desk.open(&["c0r1a1.server.0!", "c0r1a1.client.0!", "c0r2a1.server.0"]);
+    desk.prepared("c0r1a1");
+    desk.ready("c0r1a1.server.0");
+    desk.ended("c0r1a1.client.0", EndKind::Stopped(Some(0)));
+    desk.ended("c0r1a1.server.0", EndKind::Stopped(Some(0)));
+    assert_eq!(
+        desk.collected("c0r1a1", CollectOutcome::default()),
+        ["store c0r1a1 passing: missing cancelled client was stopped by a former controller"]
     );
 }
 

@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-use drover_model::{AttemptId, ErrorCause, Name, RunId, TrialId, Verdict};
+use drover_model::{AttemptId, ErrorCause, Name, RunId, TaskId, TrialId, Verdict};
 use drover_sched::{
     CollectOutcome, Effect, Effects, Ended, Event, PastAttempt, Plan, Reconnect, RoleKind, RoleShape,
-    Scheduler,
+    Scheduler, TaskChange,
 };
 
 use crate::{agent::Agent, invariants, rng::Rng, shapes};
@@ -22,6 +22,8 @@ pub struct Controller {
     from_store: VecDeque<Event>,
     /// Events that may come a second time, whenever it suits the world.
     delivered: Vec<Event>,
+    /// Reports of tasks that left before their link was lost and arrive after the news of that.
+    late: VecDeque<Event>,
     /// Attempts begun by this controller, or ordered to be collected, and not known to be stored.
     pub begun: BTreeSet<AttemptId>,
     pub unstored: BTreeSet<AttemptId>,
@@ -81,6 +83,8 @@ pub struct World {
     pub ever_cut_short: bool,
     pub ever_lost: bool,
     lives: u32,
+    /// Causes of verdicts, and ends of runs, that occurred.
+    pub reached: BTreeSet<&'static str>,
     /// What happened, if anybody wants to know.
     pub log: Option<Vec<String>>,
 }
@@ -118,6 +122,7 @@ impl World {
             ever_cut_short: false,
             ever_lost: false,
             lives: 0,
+            reached: BTreeSet::new(),
             log: log.then(Vec::new),
             rng,
         }
@@ -179,6 +184,7 @@ impl World {
             to_store: VecDeque::new(),
             from_store: VecDeque::new(),
             delivered: Vec::new(),
+            late: VecDeque::new(),
             begun: BTreeSet::new(),
             unstored: BTreeSet::new(),
             interrupts: 0,
@@ -250,6 +256,11 @@ impl World {
         {
             return Some(event);
         }
+        if self.rng.chance(300)
+            && let Some(event) = controller.late.pop_front()
+        {
+            return Some(event);
+        }
         let link = &mut controller.links[host];
         if let Some(event) = link.to_controller.pop_front() {
             return Some(event);
@@ -263,7 +274,7 @@ impl World {
             link.cursor = *seq;
             return Some(Event::TaskChanged { task: task.clone(), change: change.clone() });
         }
-        controller.from_store.pop_front()
+        controller.from_store.pop_front().or_else(|| controller.late.pop_front())
     }
 
     fn deliver(&mut self, controller: &mut Controller, event: Event) -> Outcome {
@@ -316,6 +327,12 @@ impl World {
                 return Ok(());
             }
             Effect::Finish { ended, .. } => {
+                self.reached.insert(match ended {
+                    Ended::Complete => "complete",
+                    Ended::Interrupted => "interrupted",
+                    Ended::HostsUnavailable { .. } => "hosts unavailable",
+                    Ended::StoreFailed { .. } => "store failed",
+                });
                 controller.ended = Some(ended.clone());
                 return Ok(());
             }
@@ -443,6 +460,8 @@ impl World {
             }
             Effect::StoreAttempt { attempt, verdict, is_final, .. } => {
                 invariants::of_store(self, attempt, &verdict, is_final)?;
+                self.reached.insert(verdict.outcome().as_str());
+                self.reached.insert(verdict.cause());
                 self.store.insert(attempt, Stored { verdict, is_final });
                 Event::AttemptStored { attempt }
             }
@@ -514,6 +533,15 @@ impl World {
         let name = self.hosts[host].clone();
         self.note(|| format!("{name}: {why}"));
         self.ever_lost = true;
+        if controller.links[host].epoch != 0 && self.agents[host].runs {
+            let left = self.rng.below(4);
+            let unread = self.agents[host].spool.range(controller.links[host].cursor + 1..).take(left);
+            let report = |(task, change): &(TaskId, TaskChange)| Event::TaskChanged {
+                task: task.clone(),
+                change: change.clone(),
+            };
+            controller.late.extend(unread.map(|(_, event)| report(event)));
+        }
         self.cut(controller, host)?;
         controller.links[host].lost = true;
         let event = Event::HostLost { host: self.hosts[host].clone(), why: why.to_owned() };
