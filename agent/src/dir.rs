@@ -52,8 +52,7 @@ const CLOSED: u32 = 0o700;
 #[must_use]
 pub fn default_dir() -> PathBuf {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    variable(DIR_VARIABLE)
-        .unwrap_or_else(|| PathBuf::from(format!("/var/tmp/drover-{}", geteuid().as_raw())))
+    variable(DIR_VARIABLE).unwrap_or_else(|| PathBuf::from(format!("/var/tmp/drover-{}", geteuid().as_raw())))
 }
 
 /// Names of the files in a state directory.

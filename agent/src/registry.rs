@@ -42,8 +42,10 @@ pub struct Registry {
 pub enum Admission {
     /// The task was known already.
     Known,
-    /// It is accepted and has to be started with this.
+    /// It is accepted and has to be started.
     Accepted,
+    /// It is accepted and has ended: the disk is full.
+    Ended,
 }
 
 impl Registry {
@@ -197,8 +199,8 @@ impl Registry {
         Ok(ports)
     }
 
-    /// Accepts a task, unless it is known; one that is accepted must be started by the caller, who then calls
-    /// [`Self::finish`] in any case.
+    /// Accepts a task, unless it is known; one that has to be started must be given an end with [`Self::finish`] by the
+    /// caller in any case.
     ///
     /// # Errors
     /// When the lease is not the present one, a bound is reached, or it cannot be spooled.
@@ -220,7 +222,13 @@ impl Registry {
             return Err(Refused::TasksRunning(self.live.len()));
         }
         self.spool.room()?;
-        self.spool.accept(id, live.output_limit)?;
+        match self.spool.accept(id, live.output_limit) {
+            Err(error) if error.is_disk_full() => {
+                self.record(id, TaskEventKind::Ended(task::disk_full(chain(&error))));
+                return Ok(Admission::Ended);
+            }
+            accepted => accepted?,
+        }
         self.live.insert(id.clone(), live);
         Ok(Admission::Accepted)
     }

@@ -47,11 +47,14 @@ impl Service {
         let outputs = Arc::new(Outputs::new(&self.agent.dir.paths.outputs(), &spec.id, spec.output_limit));
         let (live, wish) = LiveTask::new(spec.hold, spec.output_limit, Arc::clone(&outputs));
         let admission = self.agent.registry().admit(lease, &spec.id, live)?;
-        if matches!(admission, Admission::Known) {
-            return Ok(true);
+        match admission {
+            Admission::Known => return Ok(true),
+            Admission::Ended => self.agent.tell_watchers(),
+            Admission::Accepted => {
+                self.agent.tell_server();
+                tokio::spawn(task::run(Arc::clone(&self.agent), spec, outputs, wish));
+            }
         }
-        self.agent.tell_server();
-        tokio::spawn(task::run(Arc::clone(&self.agent), spec, outputs, wish));
         Ok(false)
     }
 

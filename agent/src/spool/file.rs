@@ -44,7 +44,6 @@ pub struct Spool {
     length: u64,
     /// Bytes of events that are not forgotten.
     live: u64,
-    tasks: usize,
     index: Index,
 }
 
@@ -57,14 +56,8 @@ impl Spool {
         let fail = |action| move |source| SpoolError::Io { action, path: path.to_owned(), source };
         let file = options().truncate(false).open(path).map_err(fail("open"))?;
         let bytes = read_all(&file).map_err(fail("read"))?;
-        let mut spool = Self {
-            path: path.to_owned(),
-            file,
-            length: wide(MAGIC.len()),
-            live: 0,
-            tasks: 0,
-            index: Index::default(),
-        };
+        let mut spool =
+            Self { path: path.to_owned(), file, length: wide(MAGIC.len()), live: 0, index: Index::default() };
         if bytes.len() < MAGIC.len() {
             spool.file.set_len(0).map_err(fail("empty"))?;
             spool.file.write_all_at(&MAGIC, 0).map_err(fail("write"))?;
@@ -79,6 +72,7 @@ impl Spool {
             tracing::warn!(path = %path.display(), bytes = lost, "the end of the spool was cut short and is dropped");
             spool.file.set_len(spool.length).map_err(fail("cut"))?;
         }
+        spool.tidy()?;
         Ok(spool)
     }
 
@@ -102,8 +96,9 @@ impl Spool {
     /// # Errors
     /// Which bound is reached.
     pub fn room(&self) -> Result<(), SpoolError> {
-        if self.length >= MAX_BYTES || self.tasks >= MAX_TASKS {
-            return Err(SpoolError::Full { path: self.path.clone(), tasks: self.tasks, bytes: self.length });
+        let tasks = self.index.tasks;
+        if self.length >= MAX_BYTES || tasks >= MAX_TASKS {
+            return Err(SpoolError::Full { path: self.path.clone(), tasks, bytes: self.length });
         }
         Ok(())
     }
@@ -129,9 +124,7 @@ impl Spool {
     /// # Errors
     /// When it cannot be written; it did not happen then.
     pub fn accept(&mut self, task: &TaskId, output_limit: u64) -> Result<(), SpoolError> {
-        self.note(Note::Accepted { task: task.clone(), output_limit, at_unix_us: unix_us() })?;
-        self.tasks += 1;
-        Ok(())
+        self.note(Note::Accepted { task: task.clone(), output_limit, at_unix_us: unix_us() })
     }
 
     /// Records that ports are kept for an attempt.
@@ -149,14 +142,15 @@ impl Spool {
     pub fn forget(&mut self, attempt: AttemptId) -> Result<(), SpoolError> {
         let record = Record::Note(Note::Forgotten(attempt));
         let appended = self.append(&record);
-        let (tasks, bytes) = self.index.forget(attempt);
-        self.tasks = self.tasks.saturating_sub(tasks);
-        self.live = self.live.saturating_sub(bytes);
-        let garbage = self.length.saturating_sub(self.live);
-        if garbage >= MIN_GARBAGE && garbage > self.live {
-            self.compact()?;
-        }
+        self.live = self.live.saturating_sub(self.index.forget(attempt));
+        self.tidy()?;
         appended.map(drop)
+    }
+
+    /// Writes the file anew if that makes it much shorter.
+    fn tidy(&mut self) -> Result<(), SpoolError> {
+        let garbage = self.length.saturating_sub(self.live);
+        if garbage >= MIN_GARBAGE && garbage > self.live { self.compact() } else { Ok(()) }
     }
 
     /// Numbers an event and records it. It is never lost while the agent lives, even if it cannot be written.
@@ -253,7 +247,6 @@ impl Spool {
             file,
             length: wide(MAGIC.len()),
             live: 0,
-            tasks: 0,
             index: Index::default(),
         };
         fresh.file.write_all_at(&MAGIC, 0).map_err(fail("write"))?;
@@ -272,7 +265,6 @@ impl Spool {
     }
 
     fn recount(&mut self) {
-        self.tasks = self.index.attempts.values().map(|attempt| attempt.tasks.len()).sum();
         self.live = self.index.events.values().map(|slot| slot.place.bytes()).sum();
     }
 
@@ -324,6 +316,14 @@ pub enum SpoolError {
         /// Bytes in it.
         bytes: u64,
     },
+}
+
+impl SpoolError {
+    /// Whether the disk (or a quota) is full, or the file system is read-only.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if crate::text::is_disk_full(source))
+    }
 }
 
 fn options() -> OpenOptions {

@@ -76,6 +76,8 @@ pub struct Index {
     pub epoch: LeaseEpoch,
     /// Who holds the host.
     pub grant: Option<Grant>,
+    /// How many tasks are known.
+    pub tasks: usize,
     /// Attempts that are not forgotten.
     pub attempts: BTreeMap<AttemptId, AttemptEntry>,
     pub(super) events: BTreeMap<u64, Slot>,
@@ -87,6 +89,7 @@ impl Default for Index {
             next_seq: 1,
             epoch: LeaseEpoch::default(),
             grant: None,
+            tasks: 0,
             attempts: BTreeMap::new(),
             events: BTreeMap::new(),
         }
@@ -146,11 +149,12 @@ impl Index {
         true
     }
 
-    /// Leaves an attempt out. Returns how many tasks it had and how many bytes of the file its events took.
-    pub(super) fn forget(&mut self, attempt: AttemptId) -> (usize, u64) {
-        let Some(entry) = self.attempts.remove(&attempt) else { return (0, 0) };
+    /// Leaves an attempt out. Returns how many bytes of the file its events took.
+    pub(super) fn forget(&mut self, attempt: AttemptId) -> u64 {
+        let Some(entry) = self.attempts.remove(&attempt) else { return 0 };
+        self.tasks = self.tasks.saturating_sub(entry.tasks.len());
         let slots = entry.seqs.iter().filter_map(|seq| self.events.remove(seq));
-        (entry.tasks.len(), slots.map(|slot| slot.place.bytes()).sum())
+        slots.map(|slot| slot.place.bytes()).sum()
     }
 
     fn apply_event(&mut self, event: &v1::TaskEvent, place: Place) -> bool {
@@ -180,6 +184,7 @@ impl Index {
     fn entry(&mut self, task: &TaskId) -> &mut TaskEntry {
         let tasks = &mut self.attempts.entry(task.attempt).or_default().tasks;
         let at = tasks.iter().position(|entry| entry.id == *task).unwrap_or_else(|| {
+            self.tasks += 1;
             tasks.push(TaskEntry {
                 id: task.clone(),
                 started: false,

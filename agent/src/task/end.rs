@@ -7,9 +7,11 @@ use drover_model::{Counters, EndKind, TaskEnd, TaskSpec, Usage};
 use drover_supervise::{Child, CpuSet, Exit, ExitStatus, ports};
 
 use super::{
+    kill::kill,
     life::Life,
     logwatch::LogWatch,
     output::{Outputs, Pipes},
+    start::count,
 };
 use crate::{agent::Agent, text::chain};
 
@@ -22,6 +24,8 @@ const PORT_LOOKS: u32 = 9;
 /// A task whose process ended, or has to be killed.
 pub(super) struct Finished<'a> {
     pub(super) child: Child,
+    /// Ready commands that were still running.
+    pub(super) doomed: Vec<Child>,
     pub(super) pipes: Pipes,
     pub(super) log: &'a LogWatch,
     pub(super) life: Life,
@@ -40,11 +44,12 @@ pub(super) async fn end(
     outputs: &Outputs,
     finished: Finished<'_>,
 ) -> TaskEnd {
-    let Finished { child, pipes, log, life, killed, cpus, counters, started, mut ended } = finished;
-    let (mut child, mut leftovers) = (Some(child), 0);
-    if killed || !child.as_ref().is_some_and(|child| is_gone(child, spec)) {
-        (child, leftovers) = kill(agent, spec, child).await;
+    let Finished { child, doomed, pipes, log, life, killed, cpus, counters, started, mut ended } = finished;
+    for probe in doomed {
+        kill(agent, &spec.id, probe).await;
     }
+    let (mut child, mut leftovers) =
+        if killed || !is_gone(&child, spec) { kill(agent, &spec.id, child).await } else { (Some(child), 0) };
     if killed {
         // What is killed together with its first process was not left over.
         (ended, leftovers) = (Instant::now(), 0);
@@ -53,7 +58,7 @@ pub(super) async fn end(
     pipes.drain(agent, outputs, log);
     drop(pipes);
     agent.supervisor.reap_strays();
-    let counters = counters.and_then(|start| Some(CounterReader::between(&start, &count(agent)?)));
+    let counters = counters.and_then(|start| Some(CounterReader::between(&start, &count(agent, spec)?)));
     await_free_ports(spec).await;
     let [stdout, stderr] = outputs.finish(&spec.id);
     let kind = match exit {
@@ -73,37 +78,11 @@ pub(super) async fn end(
     }
 }
 
-fn count(agent: &Agent) -> Option<Counters> {
-    let reader = agent.counters.as_ref()?;
-    reader.read().inspect_err(|error| tracing::warn!(error = %chain(error), "counters")).ok()
-}
-
 fn is_gone(child: &Child, spec: &TaskSpec) -> bool {
     child.is_gone().unwrap_or_else(|error| {
         tracing::warn!(task = %spec.id, error = %chain(&error), "its processes cannot be counted");
         false
     })
-}
-
-/// Kills the tree, on a thread of its own because that can take seconds. Returns how many processes were killed. A tree
-/// that cannot be killed quarantines the host.
-async fn kill(agent: &Agent, spec: &TaskSpec, child: Option<Child>) -> (Option<Child>, u32) {
-    let Some(mut child) = child else { return (None, 0) };
-    let killing = tokio::task::spawn_blocking(move || {
-        let report = child.kill_tree();
-        (child, report)
-    });
-    match killing.await {
-        Ok((child, Ok(report))) => (Some(child), report.killed),
-        Ok((child, Err(error))) => {
-            agent.registry().quarantine(format!("task {}: {}", spec.id, chain(&error)));
-            (Some(child), 0)
-        }
-        Err(error) => {
-            agent.registry().quarantine(format!("task {}: killing it failed: {error}", spec.id));
-            (None, 0)
-        }
-    }
 }
 
 /// Status and usage of the first process, which has ended.

@@ -11,14 +11,17 @@
 //! end ────── tree proven gone, output drained, ports free again ─► Ended
 //! ```
 
+mod cpus;
 mod end;
 mod files;
+mod kill;
 mod life;
 mod logwatch;
 mod output;
 mod prepare;
 mod ready;
 mod run;
+mod start;
 
 use std::sync::Arc;
 
@@ -100,6 +103,12 @@ impl LiveTask {
 #[must_use]
 pub fn lost() -> TaskEnd {
     without_process(EndKind::AgentLost)
+}
+
+/// The end of a task that could not even be spooled.
+#[must_use]
+pub fn disk_full(detail: String) -> TaskEnd {
+    Unstarted { cause: NotStarted::DiskFull, detail }.into()
 }
 
 /// The end of a task that has no process.

@@ -77,4 +77,8 @@ async fn expect_other_tasks_served_when_one_writes_without_pause() {
     session.stop(&loud.id, false).await;
     let end = session.end_of(&loud.id).await;
     assert_eq!((end.kind, end.stdout.kept), (EndKind::Stopped(None), 1 << 20));
+
+    let mut loud = session.command(10, &["cat", "/dev/zero"]);
+    loud.deadline = std::time::Duration::from_millis(300);
+    assert_eq!(session.run(&loud).await.kind, EndKind::Deadline);
 }

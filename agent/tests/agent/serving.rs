@@ -15,7 +15,7 @@ async fn expect_facts_and_a_private_socket_when_an_agent_serves() {
     let dir = tempfile::tempdir().unwrap();
     let agent = Agent::start(&dir);
     let mode = |name: &str| std::fs::metadata(agent.dir.join(name)).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(""), mode("agent.sock")), (0o700, 0o600));
+    assert_eq!((mode(""), mode("agent.sock"), mode("outputs")), (0o711, 0o600, 0o700));
     let mut client = agent.connect().await;
     let request = v1::HelloRequest { protocol: PROTOCOL, controller_version: String::new() };
     let hello = within(client.hello(request.clone())).await.unwrap().into_inner();

@@ -1,25 +1,29 @@
 //! A command as ready check: runs like a task (contained, in the attempt's folder, with the task's environment), and is
 //! gone, with all it started, when the probe is over.
 
-use std::{fs::OpenOptions, io, os::fd::OwnedFd};
+use std::{
+    fs::OpenOptions,
+    io,
+    os::fd::OwnedFd,
+    sync::{Mutex, PoisonError},
+};
 
-use drover_model::TaskSpec;
-use drover_supervise::{Child, ExitStatus, InspectError, KillError, Launch, SpawnError};
+use drover_supervise::{Child, ExitStatus, InspectError, Launch, SpawnError};
 
-use super::super::prepare::Prepared;
-use crate::{agent::Agent, fd};
+use super::Probes;
+use crate::{fd, task::kill::kill};
 
-/// Runs the command to its end; exit status 0 is success. Cancelled (by the time limit of a probe, or because the task
-/// ended), it kills the command.
-pub(super) async fn probe(
-    agent: &Agent,
-    spec: &TaskSpec,
-    prepared: &Prepared,
-    argv: &[String],
-) -> Result<(), CommandError> {
-    let argv = agent.own.resolve(argv);
+/// Runs the command to its end; exit status 0 is success. Given up (by the time limit of a probe, or because the task
+/// ended), it leaves the command with the doomed.
+pub(super) async fn probe(probes: &Probes<'_>, argv: &[String]) -> Result<(), CommandError> {
+    let Probes { agent, spec, prepared, doomed, .. } = *probes;
     let name = format!("{}.ready", spec.id);
-    let launch = Launch {
+    let before = std::mem::take(&mut *doomed.lock().unwrap_or_else(PoisonError::into_inner));
+    for child in before {
+        kill(agent, &spec.id, child).await;
+    }
+    let argv = agent.own.resolve(argv);
+    let child = agent.supervisor.spawn(Launch {
         task: &name,
         argv: &argv,
         env: &prepared.env,
@@ -28,26 +32,33 @@ pub(super) async fn probe(
         hold: false,
         stdout: null()?,
         stderr: null()?,
-    };
-    let mut child = agent.supervisor.spawn(launch)?;
-    let pidfd = child.pidfd().try_clone_to_owned().map_err(CommandError::Io)?;
-    let pidfd = fd::watch(pidfd).map_err(CommandError::Io)?;
-    drop(pidfd.readable().await.map_err(CommandError::Io)?);
-    let status = finish(&mut child)?;
-    match status {
+    })?;
+    let pidfd = child.pidfd().try_clone_to_owned().and_then(fd::watch);
+    let mut running = Running { child: Some(child), doomed };
+    drop(pidfd.map_err(CommandError::Io)?.readable().await.map_err(CommandError::Io)?);
+    let Some(mut child) = running.child.take() else { return Err(CommandError::NoStatus) };
+    let exit = child.try_wait()?;
+    if !child.is_gone()? {
+        kill(agent, &spec.id, child).await;
+    }
+    match exit.map(|exit| exit.status) {
         Some(ExitStatus::Exited(0)) => Ok(()),
         Some(ExitStatus::Exited(status)) => Err(CommandError::Status(status)),
         Some(ExitStatus::Signaled(signal)) => Err(CommandError::Signal(signal)),
-        None => Err(CommandError::Io(io::ErrorKind::WouldBlock.into())),
+        None => Err(CommandError::NoStatus),
     }
 }
 
-fn finish(child: &mut Child) -> Result<Option<ExitStatus>, CommandError> {
-    let exit = child.try_wait()?;
-    if !child.is_gone()? {
-        child.kill_tree()?;
+/// A command that runs; when its probe is given up, it is passed on to be killed.
+struct Running<'a> {
+    child: Option<Child>,
+    doomed: &'a Mutex<Vec<Child>>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.doomed.lock().unwrap_or_else(PoisonError::into_inner).extend(self.child.take());
     }
-    Ok(exit.map(|exit| exit.status))
 }
 
 fn null() -> Result<OwnedFd, CommandError> {
@@ -63,8 +74,8 @@ pub(super) enum CommandError {
     Io(#[source] io::Error),
     #[error("cannot be inspected")]
     Inspect(#[from] InspectError),
-    #[error("cannot be ended")]
-    Kill(#[from] KillError),
+    #[error("has no exit status")]
+    NoStatus,
     #[error("exit status {0}")]
     Status(i32),
     #[error("ended by signal {0}")]

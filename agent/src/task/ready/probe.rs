@@ -36,6 +36,8 @@ pub(in crate::task) struct Probes<'a> {
     pub(in crate::task) log: &'a LogWatch,
     /// What is missing right now, for the verdict.
     pub(in crate::task) missing: &'a Mutex<String>,
+    /// Commands whose probe was given up before they ended; somebody has to kill them.
+    pub(in crate::task) doomed: &'a Mutex<Vec<Child>>,
 }
 
 impl Probes<'_> {
@@ -75,10 +77,7 @@ impl Probes<'_> {
             ReadyCheck::Tcp(address) => tcp(*address).await.map_err(|error| error.to_string()),
             ReadyCheck::Unix(path) => self.unix(path).await.map_err(|error| error.to_string()),
             ReadyCheck::Http(url) => http::probe(url).await.map_err(|error| chain(&error)),
-            ReadyCheck::Command(argv) => {
-                let probed = command::probe(self.agent, self.spec, self.prepared, argv).await;
-                probed.map_err(|error| chain(&error))
-            }
+            ReadyCheck::Command(argv) => command::probe(self, argv).await.map_err(|error| chain(&error)),
             ReadyCheck::Processes(wanted) => self.processes(*wanted),
             ReadyCheck::Log(text) => {
                 self.log.wait_for(text).await;
