@@ -14,7 +14,8 @@ use crate::{
 /// Share by which a mean may exceed what Little's law allows before it is called a contradiction.
 const LITTLE_SLACK: f64 = 1.05;
 
-/// What a tool counts.
+/// What a tool counts. A rate of requests is that of all that ended, as the tools compute it; a rate of connections is
+/// that of those that came about, since a refused connection is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Counted {
     #[default]
@@ -76,9 +77,9 @@ impl HttpRun {
     /// time elapsed.
     pub fn write(self, sheet: &mut Sheet) -> Option<Pace> {
         let completed = self.succeeded.saturating_add(self.failed);
-        let (unit, rate_name, rate_unit) = match self.counted {
-            Counted::Requests => ("requests", "req_per_s", "req/s"),
-            Counted::Connections => ("connections", "conn_per_s", "conn/s"),
+        let (unit, rate_name, rate_unit, rated) = match self.counted {
+            Counted::Requests => ("requests", "req_per_s", "req/s", completed),
+            Counted::Connections => ("connections", "conn_per_s", "conn/s", self.succeeded),
         };
         sheet.put("completed", unit, approx(completed));
         sheet.put("succeeded", unit, approx(self.succeeded));
@@ -88,7 +89,7 @@ impl HttpRun {
         }
         let pace = self.pace(sheet);
         if let Some(pace) = pace {
-            sheet.put(rate_name, rate_unit, pace.per_second(completed));
+            sheet.put(rate_name, rate_unit, pace.per_second(rated));
             sheet.put("goodput_per_s", rate_unit, pace.per_second(self.succeeded));
         }
         // Latencies of nothing but failures describe no service.

@@ -27,6 +27,9 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
     let status_sum = statuses.good.saturating_add(statuses.bad);
     sheet.check_equal("sum of statuses against replies", approx(status_sum), approx(totals.replies), 0.0);
     sheet.report("Errors: total", errors.total);
+    if let Some(line) = report.after("Connection rate:") {
+        sheet.report("Connection rate", line);
+    }
 
     let conn_rate = match report.after("Connection rate:") {
         Some(line) => word(report, "connection rate", line.split_ascii_whitespace().next())?,
@@ -52,7 +55,9 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
     sheet.put("connections", "connections", approx(totals.connections));
     if let Some(pace) = pace {
         let rate = pace.per_second(totals.connections);
-        sheet.put("conn_per_s", "conn/s", rate);
+        // A refused connection is none; those that timed out may have come about.
+        let made = totals.connections.saturating_sub(errors.refused);
+        sheet.put("conn_per_s", "conn/s", pace.per_second(made));
         if let Some(size) = reply_size(report)?.filter(|_| totals.replies > 0) {
             sheet.put("bytes_per_s", "bytes/s", pace.amount_per_second(size.value * approx(totals.replies)));
         }
@@ -90,6 +95,7 @@ impl Totals {
 struct Errors {
     total: u64,
     of_the_server: u64,
+    refused: u64,
     kinds: [(&'static str, u64); 6],
 }
 
@@ -109,6 +115,7 @@ impl Errors {
         let sum = |counts: &[u64]| counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count));
         Ok(Self {
             total: count("total ")?,
+            refused,
             of_the_server: sum(&[timeouts, refused, reset, other]),
             kinds: [
                 ("timeout", timeouts),

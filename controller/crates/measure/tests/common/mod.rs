@@ -66,7 +66,7 @@ cases! {
     RedisBenchmark ["redis_csv.txt" "redis_many.txt"]
     Memtier ["memtier.txt" "memtier.json"]
     StressNg ["sng.yaml" "stress_ng_one.yaml"]
-    Workload ["workload_client.json" "workload_client_refused.json" "workload_server.json"
+    Workload ["workload_client.json" "workload_client_wait.json" "workload_client_calls.json" "workload_client_rate.json" "workload_client_fd_limit.json" "workload_client_refused.json" "workload_server.json"
         "workload_server_lost.json"]
     }
     both {
