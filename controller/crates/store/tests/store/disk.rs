@@ -61,14 +61,18 @@ fn child_fills_its_disk() {
         Command::Finish { record: Box::new(attempt(id(cell))), outputs }
     };
     writer.submit(Token(0), finish(0)).unwrap();
-    assert!(matches!(events.recv().unwrap(), StoreEvent::Stored(_)));
+    assert!(matches!(
+        events.recv_timeout(std::time::Duration::from_secs(60)).unwrap(),
+        StoreEvent::Stored(_)
+    ));
 
     fill(&filler);
     let mut failures = Vec::new();
     let (mut in_files, mut in_database) = (0, 0);
     for cell in 1..60 {
         writer.submit(Token(u64::from(cell)), finish(cell)).unwrap();
-        if let StoreEvent::Failed(failure) = events.recv().unwrap() {
+        if let StoreEvent::Failed(failure) = events.recv_timeout(std::time::Duration::from_secs(60)).unwrap()
+        {
             assert!(failure.error.is_disk_full() && failure.error.is_retriable(), "{:?}", failure.error);
             match &failure.error {
                 CommandError::Output(_) => in_files += 1,

@@ -13,7 +13,7 @@ use drover_store::{
 use rusqlite::Connection;
 
 use crate::{
-    sample::{attempt, attempt_id, cells, run, run_id},
+    sample::{attempt, attempt_id, cells, ng, run, run_id},
     scratch::{Scratch, again, again_with_mounts, expect_success, folder_for_child, mount_tmpfs, say},
 };
 
@@ -180,6 +180,18 @@ fn expect_damage_named_when_pages_were_overwritten() {
             assert!(store.integrity_check().map_or(true, |lines| !lines.is_empty()));
         }
     }
+}
+
+#[test]
+fn expect_no_tasks_left_over_when_a_measurement_is_replaced() {
+    let scratch = filled();
+    let mut store = scratch.open();
+    let id = attempt_id(run_id(1), 0, 1, 1);
+    store.finish_attempt(&ng(id)).unwrap();
+    store.replace_measurement(&attempt(id)).unwrap();
+    let other = Connection::open(scratch.dir.db_path()).unwrap();
+    let rows: u32 = other.query_row("SELECT count(*) FROM attempt_tasks", [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 1);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::Write,
     sync::mpsc::{Receiver, Sender, channel},
+    time::Duration,
 };
 
 use drover_model::AttemptId;
@@ -16,6 +17,9 @@ use crate::{
     sample::{attempt, attempt_id, cells, facts, intent, name, ng, output, run, run_id},
     scratch::Scratch,
 };
+
+/// Ends a test whose writer has fallen silent.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Rig {
     scratch: Scratch,
@@ -40,7 +44,7 @@ impl Rig {
 
     /// The next event, which must be about one command.
     fn answer(&self) -> Result<u64, Box<Failure>> {
-        match self.events.recv().unwrap() {
+        match self.events.recv_timeout(PATIENCE).unwrap() {
             StoreEvent::Stored(tokens) => {
                 assert_eq!(tokens.len(), 1);
                 Ok(tokens[0].0)
