@@ -103,17 +103,29 @@ impl fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-impl miette::Diagnostic for Diagnostic {
+/// A mistake as miette prints it: only the message by `Display`, everything else through its trait.
+#[derive(Clone, Debug)]
+struct Fancy(Diagnostic);
+
+impl fmt::Display for Fancy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Fancy {}
+
+impl miette::Diagnostic for Fancy {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        Some(Box::new(&self.help))
+        Some(Box::new(&self.0.help))
     }
 
     fn source_code(&self) -> Option<&dyn miette::SourceCode> {
-        Some(&self.source)
+        Some(&self.0.source)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = miette::LabeledSpan> + '_>> {
-        let label = miette::LabeledSpan::new_with_span(Some("here".into()), self.span.clone());
+        let label = miette::LabeledSpan::new_with_span(Some("here".into()), self.0.span.clone());
         Some(Box::new(std::iter::once(label)))
     }
 }
@@ -141,7 +153,7 @@ impl miette::SourceCode for SourceText {
 /// All mistakes of one matrix, in the order of their places. Never empty.
 #[derive(Clone, Debug)]
 pub struct Diagnostics {
-    list: Vec<Diagnostic>,
+    list: Vec<Fancy>,
     /// How many more were found and are not listed.
     more: usize,
 }
@@ -159,12 +171,12 @@ impl Diagnostics {
         list.dedup_by(|a, b| a.file() == b.file() && a.span == b.span && a.message == b.message);
         let more = list.len().saturating_sub(Self::LIMIT);
         list.truncate(Self::LIMIT);
-        Some(Self { list, more })
+        Some(Self { list: list.into_iter().map(Fancy).collect(), more })
     }
 
     /// The mistakes in the order of their places.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.list.iter()
+        self.list.iter().map(|one| &one.0)
     }
 
     /// How many there are, listed or not.
@@ -185,13 +197,13 @@ impl Diagnostics {
 
 impl From<Diagnostic> for Diagnostics {
     fn from(one: Diagnostic) -> Self {
-        Self { list: vec![one], more: 0 }
+        Self { list: vec![Fancy(one)], more: 0 }
     }
 }
 
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for diagnostic in &self.list {
+        for diagnostic in self.iter() {
             writeln!(f, "{diagnostic}\n")?;
         }
         f.write_str(&self.summary())

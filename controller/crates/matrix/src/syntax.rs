@@ -24,9 +24,8 @@ pub(crate) fn decode_utf8(source: &Source) -> Result<SourceText, Diagnostic> {
         Ok(text) => text,
         Err(error) => return Err(not_utf8(source, error.valid_up_to())),
     };
-    // A byte order mark is blanked to keep all positions.
-    let text = text.strip_prefix('\u{feff}').map_or_else(|| text.to_owned(), |rest| format!("   {rest}"));
-    Ok(SourceText::new(&*source.name, text))
+    // A byte order mark is not part of the text.
+    Ok(SourceText::new(&*source.name, text.strip_prefix('\u{feff}').unwrap_or(text)))
 }
 
 /// The first line of whatever bytes these are, for an excerpt.

@@ -314,3 +314,99 @@ fn style_of(style: ScalarStyle) -> Style {
         ScalarStyle::Literal | ScalarStyle::Folded => Style::Block,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_yaml::Value;
+
+    use super::*;
+
+    /// The tree of a text without mistakes.
+    fn tree(text: &str) -> Node {
+        let source = SourceText::new("x", text);
+        let (node, problems) = build(&source);
+        assert!(problems.is_empty(), "{text}\n{problems:?}");
+        node.unwrap()
+    }
+
+    /// Whether an independent reader found the same structure and the same texts.
+    fn agrees(node: &Node, value: &Value) -> bool {
+        match (&node.kind, value) {
+            (Kind::List(items), Value::Sequence(values)) => {
+                items.len() == values.len()
+                    && items.iter().zip(values).all(|(item, value)| agrees(item, value))
+            }
+            (Kind::Map(entries), Value::Mapping(pairs)) => {
+                entries.len() == pairs.len()
+                    && entries.iter().zip(pairs).all(|(entry, (key, value))| {
+                        key.as_str() == Some(&entry.key.text) && agrees(&entry.value, value)
+                    })
+            }
+            (Kind::Scalar(scalar), Value::String(text)) => scalar.text == *text,
+            (Kind::Scalar(scalar), Value::Number(number)) => scalar.text == number.to_string(),
+            (Kind::Scalar(scalar), Value::Bool(flag)) => scalar.text == flag.to_string(),
+            (Kind::Scalar(scalar), Value::Null) => matches!(scalar.text.as_str(), "" | "~" | "null"),
+            _ => false,
+        }
+    }
+
+    /// Documents of texts, lists and mappings; the root is a mapping.
+    fn document() -> impl Strategy<Value = Value> {
+        let text = "[ -~\\näß☃]{0,12}";
+        let key = "[a-zA-Z0-9_ :#.-]{1,8}";
+        let mapping = move |inner: BoxedStrategy<Value>| {
+            proptest::collection::btree_map(key, inner, 0..5)
+                .prop_map(|map| Value::Mapping(map.into_iter().map(|(k, v)| (Value::String(k), v)).collect()))
+        };
+        let leaf = text.prop_map(Value::String).boxed();
+        let node = leaf.prop_recursive(4, 40, 5, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::Sequence),
+                mapping(inner.boxed()),
+            ]
+        });
+        mapping(node.boxed())
+    }
+
+    proptest! {
+        #[test]
+        fn an_independent_reader_and_writer_agrees(value in document()) {
+            let text = serde_yaml::to_string(&value).unwrap();
+            prop_assert!(agrees(&tree(&text), &value), "{}", text);
+        }
+    }
+
+    #[test]
+    fn expect_an_independent_reader_to_agree_on_every_matrix() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../matrices");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let value: Value = serde_yaml::from_str(&text).unwrap();
+                assert!(agrees(&tree(&text), &value), "{}", path.display());
+            }
+        }
+    }
+
+    #[test]
+    fn expect_spans_that_cover_exactly_what_is_written() {
+        let text = "a: [x, 'y z']\nb:\n  c: plain text  # comment\n  d: |\n    block\ne: 1\n";
+        let root = tree(text);
+        let Kind::Map(entries) = &root.kind else { panic!("no mapping") };
+        let written: Vec<&str> = entries.iter().map(|entry| &text[entry.value.span.clone()]).collect();
+        assert_eq!(written, ["[x, 'y z']", "c: plain text  # comment\n  d: |\n    block", "1"]);
+        let Kind::Map(inner) = &entries[1].value.kind else { panic!("no mapping") };
+        assert_eq!(&text[inner[0].value.span.clone()], "plain text");
+    }
+
+    #[test]
+    fn expect_a_bound_on_values() {
+        let source = SourceText::new("x", "- a\n".repeat(MAX_NODES + 1));
+        let (node, problems) = build(&source);
+        assert!(node.is_none());
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].message().contains("more than 100000 values"), "{}", problems[0]);
+    }
+}

@@ -298,7 +298,9 @@ fn exclude_rule(item: &Node, declared: &[&str], problems: &mut Problems) -> Opti
     let fields = Fields::open(item, "a rule of `exclude`", crate::keys::EXCLUDE, problems)?;
     let because = fields.get("because").and_then(|node| value::text(node, "`because`", problems));
     let Some(when) = fields.get("when") else {
-        problems.add(fields.place(), "the rule has no `when`", "add the condition: when: servers > 100");
+        if fields.lacks("when") {
+            problems.add(fields.place(), "the rule has no `when`", "add the condition: when: servers > 100");
+        }
         return None;
     };
     let scalar = value::scalar(when, "`when`", problems)?;

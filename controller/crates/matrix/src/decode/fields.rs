@@ -82,7 +82,8 @@ pub(crate) struct Fields<'a> {
     span: Range<usize>,
     /// What it describes, for messages: "role `server`".
     what: String,
-    has_unknown: bool,
+    /// Known keys that unknown ones seem to be meant for.
+    mistyped: Vec<String>,
 }
 
 impl<'a> Fields<'a> {
@@ -110,12 +111,15 @@ impl<'a> Fields<'a> {
             };
             problems.add(entry.key.span.clone(), format!("unknown key `{key}` in {what}"), help);
         }
-        Some(Self { entries, span: node.span.clone(), what, has_unknown: !unknown.is_empty() })
+        let meant =
+            |entry: &&Entry| suggest::closest(&entry.key.text, known.iter().copied()).map(str::to_owned);
+        let mistyped = unknown.iter().filter_map(meant).collect();
+        Some(Self { entries, span: node.span.clone(), what, mistyped })
     }
 
-    /// Whether it has unknown keys: one of them may be what is missing.
-    pub(crate) fn has_unknown(&self) -> bool {
-        self.has_unknown
+    /// Whether a key is missing, and no unknown key is a misspelling of it, which is reported already.
+    pub(crate) fn lacks(&self, key: &str) -> bool {
+        self.entry(key).is_none() && !self.mistyped.iter().any(|meant| meant == key)
     }
 
     pub(crate) fn what(&self) -> &str {

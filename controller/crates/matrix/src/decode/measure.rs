@@ -40,7 +40,7 @@ pub(crate) fn measure(node: &Node, role: &str, problems: &mut Problems) -> Optio
             match (fields.get("json"), fields.get("regex")) {
                 (Some(json), None) => json_paths(json, problems),
                 (None, Some(regex)) => regex_groups(regex, problems),
-                (None, None) if fields.has_unknown() => None,
+                (None, None) if !fields.lacks("json") || !fields.lacks("regex") => None,
                 _ => {
                     let help =
                         "{ json: { conn_per_s: summary.rps } } or { regex: '(?<conn_per_s>[0-9.]+) conn/s' }";

@@ -64,7 +64,7 @@ fn metric(entry: &Entry, roles: Roles<'_>, problems: &mut Problems) -> Option<Me
     let what = |field: &str| format!("`{field}` of metric `{key}`");
     let required = |field: &str, example: &str, problems: &mut Problems| {
         let node = fields.get(field);
-        if node.is_none() {
+        if fields.lacks(field) {
             let message = format!("metric `{key}` has no `{field}`");
             problems.add(entry.key.span.clone(), message, format!("add `{field}: {example}`"));
         }

@@ -87,7 +87,9 @@ fn requirement(item: &Node, problems: &mut Problems) -> Option<Requirement> {
     let fields = Fields::open(item, "an item of `requires`", keys::REQUIREMENT, problems)?;
     let Some(command) = fields.get("command") else {
         let help = "for instance: { command: ab, package: apache2-utils }";
-        problems.add(fields.place(), "an item of `requires` has no `command`", help);
+        if fields.lacks("command") {
+            problems.add(fields.place(), "an item of `requires` has no `command`", help);
+        }
         return None;
     };
     let command = value::text(command, "`command`", problems);

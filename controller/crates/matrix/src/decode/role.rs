@@ -119,6 +119,7 @@ fn command(fields: &Fields<'_>, key: &Scalar, problems: &mut Problems) -> Option
             );
             None
         }
+        (None, None) if !fields.lacks("run") || !fields.lacks("shell") => None,
         (None, None) => {
             let message = format!("{} has no `run`", fields.what());
             problems.add(key.span.clone(), message, "add the command: run: [COMMAND, ARGUMENT, ...]");

@@ -103,7 +103,7 @@ pub(crate) fn root(node: &Node, problems: &mut Problems) -> Option<Draft> {
 
 fn required<'a>(root: &Fields<'a>, key: &str, example: &str, problems: &mut Problems) -> Option<&'a Node> {
     let node = root.get(key);
-    if node.is_none() {
+    if root.lacks(key) {
         problems.add(root.place(), format!("the matrix has no `{key}`"), format!("add `{example}`"));
     }
     node

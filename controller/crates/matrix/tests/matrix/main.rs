@@ -7,6 +7,8 @@ mod expansion;
 #[cfg(test)]
 mod identity;
 #[cfg(test)]
+mod messages;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod options;
