@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use drover_matrix::RenderedRole;
-use drover_model::{AttemptId, Cell, Name, TaskEnd, TaskId, TaskSpec};
+use drover_model::{Cell, Name, TaskEnd, TaskId, TaskSpec};
 use drover_store::Stream;
 
 use super::Collected;
@@ -13,16 +13,12 @@ pub type Outputs = BTreeMap<(TaskId, Stream), Vec<u8>>;
 
 /// An attempt from its first mention until it is stored.
 pub struct LiveAttempt {
-    /// Which.
-    pub id: AttemptId,
     /// Its cell.
     pub cell: Cell,
     /// Where it runs.
     pub host: Option<Name>,
     /// Boot of that host when it was begun.
     pub boot_id: String,
-    /// When it was begun, in microseconds since the Unix epoch, UTC.
-    pub started_unix_us: u64,
     /// Its roles, rendered, in the order of the matrix; empty until prepared.
     pub roles: Vec<RenderedRole>,
     /// Its tasks as far as they were heard of.
@@ -44,13 +40,11 @@ pub struct LiveTask {
 
 impl LiveAttempt {
     /// An attempt of which nothing is known yet.
-    pub fn new(id: AttemptId, cell: Cell, started_unix_us: u64) -> Self {
+    pub fn new(cell: Cell) -> Self {
         Self {
-            id,
             cell,
             host: None,
             boot_id: String::new(),
-            started_unix_us,
             roles: Vec::new(),
             tasks: BTreeMap::new(),
             outputs: Outputs::new(),

@@ -77,7 +77,6 @@ pub(super) struct Driver {
     pub(super) clock_unix_us: u64,
     pub(super) events: UnboundedSender<InternalEvent>,
     pub(super) writer: Writer<SqliteStore>,
-    pub(super) results: drover_store::ResultsDir,
     pub(super) tokens: BTreeMap<Token, Submitted>,
     pub(super) next_token: u64,
     pub(super) links: BTreeMap<Name, Link>,
@@ -124,7 +123,6 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
         clock_unix_us: unix_us(),
         events,
         writer,
-        results: job.results,
         tokens: BTreeMap::new(),
         next_token: 0,
         links: BTreeMap::new(),
@@ -189,8 +187,14 @@ impl Driver {
     fn handle(&mut self, event: InternalEvent) {
         match event {
             InternalEvent::Scheduler(event) => {
-                if event == Event::Interrupted {
-                    self.progress.notice("stopping: tasks are asked to end (once more to kill them)");
+                match &event {
+                    Event::Interrupted => {
+                        self.progress.notice("stopping: tasks are asked to end (once more to kill them)");
+                    }
+                    Event::LeaseReleased { host } => {
+                        self.links.get_mut(host).into_iter().for_each(Link::released);
+                    }
+                    _ => {}
                 }
                 self.feed(event);
             }
@@ -282,7 +286,7 @@ impl Driver {
             Entry::Occupied(entry) => Some(entry.into_mut()),
             Entry::Vacant(entry) => {
                 let planned = self.matrix.cell(id.trial.cell)?;
-                Some(entry.insert(LiveAttempt::new(id, planned.cell, unix_us())))
+                Some(entry.insert(LiveAttempt::new(planned.cell)))
             }
         }
     }

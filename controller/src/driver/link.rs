@@ -169,6 +169,11 @@ impl Link {
         self.background.extend([watch.abort_handle(), heartbeat.abort_handle()]);
     }
 
+    /// The lease was given back: nothing goes with it any more.
+    pub fn released(&mut self) {
+        self.lease = None;
+    }
+
     /// Gives the host back.
     pub fn release(&self) {
         let mut client = self.client.clone();

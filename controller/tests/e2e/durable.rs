@@ -52,9 +52,11 @@ impl Seeded {
 fn expect_complete(lab: &Lab) -> Vec<Value> {
     lab.run(&["list"]).expect(0).says(&format!("{CELLS}/{CELLS}"));
     let attempts = lab.attempts();
-    let finals: Vec<&Value> = attempts.iter().filter(|attempt| attempt["final"] == Value::Bool(true)).collect();
+    let finals: Vec<&Value> =
+        attempts.iter().filter(|attempt| attempt["final"] == Value::Bool(true)).collect();
     assert_eq!(finals.len(), CELLS);
-    let mut numbers: Vec<f64> = finals.iter().filter_map(|attempt| attempt["metrics"]["value"].as_f64()).collect();
+    let mut numbers: Vec<f64> =
+        finals.iter().filter_map(|attempt| attempt["metrics"]["value"].as_f64()).collect();
     numbers.sort_by(f64::total_cmp);
     let expected: Vec<f64> = (1..=u32::try_from(CELLS).unwrap()).map(f64::from).collect();
     assert_eq!(numbers, expected);
@@ -118,7 +120,8 @@ fn expect_lost_attempts_to_be_noticed_and_tried_again_when_the_agent_is_killed()
     let attempts = expect_complete(&lab);
     let lost = attempts.iter().filter(|attempt| attempt["cause"] == "agent-lost").count();
     // A job that was begun more often than it has records would be one that nobody knows of.
-    let begun: usize = history(&lab).iter().filter(|(line, _)| line.starts_with("begin")).map(|(_, count)| count).sum();
+    let begun: usize =
+        history(&lab).iter().filter(|(line, _)| line.starts_with("begin")).map(|(_, count)| count).sum();
     assert!(begun <= CELLS + lost, "{begun} begun, {lost} lost");
     assert!(processes_with(&mark).is_empty());
 }

@@ -52,7 +52,9 @@ impl Lab {
 
     /// A matrix named `m.yaml` of one role, `body` being the role's keys, indented by four spaces.
     pub fn matrix_of_one_role(&self, body: &str) -> PathBuf {
-        let text = format!("version: 1\nname: one\naxes: {{ n: [1] }}\nroles:\n  job:\n{body}\nretries: 1\ntimeout: 20s\n");
+        let text = format!(
+            "version: 1\nname: one\naxes: {{ n: [1] }}\nroles:\n  job:\n{body}\nretries: 1\ntimeout: 20s\n"
+        );
         self.write("m.yaml", &text)
     }
 
@@ -83,7 +85,8 @@ impl Lab {
     /// The last run as the JSON export has it.
     pub fn report(&self) -> Value {
         let ran = self.run(&["report", "--format", "json"]);
-        serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}\n{}", ran.stdout, ran.stderr))
+        serde_json::from_str(&ran.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}\n{}", ran.stdout, ran.stderr))
     }
 
     /// Outcome and cause of every stored attempt.

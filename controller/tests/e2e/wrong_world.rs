@@ -93,10 +93,16 @@ fn expect_the_holder_named_when_a_port_is_taken() {
     let lab = Lab::new();
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let server = format!("    run: [sleep, '30']\n    ports: {{ port: {port} }}\n    ready: {{ tcp: port, within: 5s }}");
+    let server = format!(
+        "    run: [sleep, '30']\n    ports: {{ port: {port} }}\n    ready: {{ tcp: port, within: 5s }}"
+    );
     let matrix = lab.write("m.yaml", &server_and_client(&server));
     let pid = std::process::id().to_string();
-    lab.run(&["run", matrix.to_str().unwrap()]).expect(4).says("ERR port-taken").says(&port.to_string()).says(&pid);
+    lab.run(&["run", matrix.to_str().unwrap()])
+        .expect(4)
+        .says("ERR port-taken")
+        .says(&port.to_string())
+        .says(&pid);
 }
 
 #[test]
@@ -107,7 +113,8 @@ fn expect_a_bounded_record_when_a_task_writes_a_gibibyte() {
     lab.run(&["run", matrix.to_str().unwrap()]).expect(0);
     assert_eq!(lab.verdicts(), [("suspect".to_owned(), "output-cut".to_owned())]);
     lab.run(&["show", "last", "c0r1"]).says("first = 1").says("last = 2");
-    let size: u64 = files_below(&lab.results()).iter().map(|path| path.metadata().map_or(0, |meta| meta.len())).sum();
+    let size: u64 =
+        files_below(&lab.results()).iter().map(|path| path.metadata().map_or(0, |meta| meta.len())).sum();
     assert!(size < 8 << 20, "{size} bytes are kept");
 }
 
@@ -144,7 +151,9 @@ fn expect_the_mask_of_the_running_processes_in_the_record_when_cpus_are_asked_fo
     let matrix = lab.write("m.yaml", text);
     lab.run(&["run", matrix.to_str().unwrap()]).expect(0);
     for (trial, mask) in [("c0r1", "0"), ("c1r1", "0-1")] {
-        lab.run(&["show", "last", trial]).says(&format!("cpus        {mask}\n")).says(&format!("list:\t{mask}\n"));
+        lab.run(&["show", "last", trial])
+            .says(&format!("cpus        {mask}\n"))
+            .says(&format!("list:\t{mask}\n"));
     }
 }
 

@@ -24,6 +24,7 @@ mod metrics;
 mod plan;
 mod range;
 mod render;
+mod rendered;
 mod rng;
 mod scalar;
 mod schema;
@@ -43,7 +44,8 @@ pub use expand::PlannedCell;
 pub use matrix::Matrix;
 pub use metrics::{MetricError, MetricErrors, Metrics, MustFailure, RoleSamples};
 pub use plan::{Block, Plan, Trials, plan};
-pub use render::{Endpoint, RenderContext, RenderError, RenderedRole, Renderer};
+pub use render::Renderer;
+pub use rendered::{Endpoint, RenderContext, RenderError, RenderedRole};
 pub use select::Options;
 pub use source::{Location, Source};
 pub use spec::{

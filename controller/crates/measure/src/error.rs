@@ -42,7 +42,7 @@ pub enum ParseError {
         /// What is written there, shortened.
         found: String,
     },
-    /// There is no complete document of the expected kind (JSON, YAML, CSV).
+    /// There is no complete document of the expected kind (JSON, YAML).
     #[error("no complete {kind} document in the output of {parser}, {found}; {advice}")]
     NoDocument {
         /// Which parser.
@@ -131,9 +131,6 @@ pub enum DocumentError {
     /// YAML.
     #[error("{}", shorten(&.0.to_string(), 300))]
     Yaml(serde_yaml::Error),
-    /// CSV.
-    #[error("{}", shorten(&.0.to_string(), 300))]
-    Csv(csv::Error),
 }
 
 macro_rules! from {
@@ -149,7 +146,6 @@ macro_rules! from {
 from! {
     Json serde_json::Error,
     Yaml serde_yaml::Error,
-    Csv csv::Error,
 }
 
 /// The first lines of an output, bounded and free of control characters.

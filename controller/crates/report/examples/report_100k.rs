@@ -1,5 +1,5 @@
 //! Times every format over a synthetic run of 100,000 attempts: `cargo run --release -p drover-report --example
-//! report_100k`. Prints milliseconds and bytes of each; nothing fails for being slow.
+//! report_100k [FORMAT]...`. Prints milliseconds and bytes of each, or of those named; nothing fails for being slow.
 
 use std::{error::Error, time::Duration};
 
@@ -20,7 +20,8 @@ const REPEAT: u32 = 5;
 fn main() -> Result<(), Box<dyn Error>> {
     let results = synthetic()?;
     println!("{} cells, {} attempts", results.cells.len(), results.attempts.len());
-    for format in Format::ALL {
+    let named = std::env::args().skip(1).map(|word| word.parse()).collect::<Result<Vec<Format>, _>>()?;
+    for format in Format::ALL.into_iter().filter(|format| named.is_empty() || named.contains(format)) {
         let mut out = Vec::new();
         let begun = std::time::Instant::now();
         write_report(&results, &Options { format, ..Options::default() }, &mut out)?;

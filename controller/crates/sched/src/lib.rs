@@ -12,8 +12,9 @@
 //! - Answers to calls (`AttemptPrepared`, `TaskRefused`, `BarrierFailed`, `Collected`, ...) that were made on a
 //!   connection are not delivered after that connection's `HostLost`. Task events may be: what an agent has said stays
 //!   true.
-//! - After `LeaseGranted` every spooled event of the `known` tasks that this process has not delivered yet is
-//!   delivered; delivering one twice is harmless.
+//! - On a new connection no task event comes before `LeaseGranted`; after it, every spooled event of the `known` tasks
+//!   that this process has not delivered yet is delivered. Delivering one twice is harmless.
+//! - Each order to the store and the journal is answered once.
 //! - If [`Scheduler::next_deadline`] has passed, `TimerElapsed` is delivered. Too early or too often is harmless.
 //!
 //! # Which events are ignored

@@ -3,6 +3,7 @@
 
 mod axes;
 mod fields;
+mod files;
 mod measure;
 mod metric;
 mod policy;

@@ -6,13 +6,13 @@ use drover_model::{CpuPart, Name};
 
 use super::{
     fields::{self, Fields, Problems},
-    measure, ready, units, value,
+    files, measure, ready, units, value,
 };
 use crate::{
     keys,
     scalar::Scalar,
     scope,
-    spec::{Command, ExitStatuses, FileContents, FileReference, Role, RoleFile},
+    spec::{Command, ExitStatuses, FileReference, Role},
     suggest,
     template::Template,
     tree::{Entry, Kind, Node},
@@ -67,7 +67,7 @@ fn role(
     let env = env(fields.get("env"), key, problems);
     // A file belongs to a role even if the name is broken; the name is only for messages then.
     let owner = name.clone().or_else(|| "role".parse().ok());
-    let files = files(fields.get("files"), owner.as_ref()?, references, problems);
+    let files = files::files(fields.get("files"), owner.as_ref()?, references, problems);
     let measure = fields.get("measure").and_then(|node| measure::measure(node, key, problems));
     let status = fields.get("status").map(|node| (status(node, problems), node));
     if let Some((_, node)) = status.as_ref().filter(|_| fields.get("ready").is_some()) {
@@ -208,91 +208,6 @@ fn env(node: Option<&Node>, role: &str, problems: &mut Problems) -> Vec<(String,
         list.extend(template.filter(|_| good).map(|template| (name.clone(), template)));
     }
     list
-}
-
-fn files(
-    node: Option<&Node>,
-    role: &Name,
-    references: &mut Vec<FileReference>,
-    problems: &mut Problems,
-) -> Vec<RoleFile> {
-    let Some(node) = node else { return Vec::new() };
-    let what = format!("`files` of role `{role}`");
-    let entries = fields::entries(node, &what, "files: { httpd.conf: { from: httpd.conf } }", problems);
-    entries.iter().filter_map(|entry| file(entry, role, references, problems)).collect()
-}
-
-fn file(
-    entry: &Entry,
-    role: &Name,
-    references: &mut Vec<FileReference>,
-    problems: &mut Problems,
-) -> Option<RoleFile> {
-    let path = relative_path(&entry.key, "the file name", problems);
-    let what = format!("the file `{}`", entry.key.text);
-    if let Kind::Scalar(scalar) = &entry.value.kind {
-        let contents = FileContents::Inline(Template::new(scalar));
-        return Some(RoleFile { path: path?, contents, executable: false });
-    }
-    let fields = Fields::open(&entry.value, what.clone(), keys::FILE, problems)?;
-    let flag = |key: &str, problems: &mut Problems| {
-        fields
-            .get(key)
-            .and_then(|node| value::boolean(node, &format!("`{key}` of {what}"), problems))
-            .unwrap_or(false)
-    };
-    let raw = flag("raw", problems);
-    let executable = flag("executable", problems);
-    let contents = match (fields.get("from"), fields.get("text")) {
-        (Some(from), None) => {
-            let scalar = value::scalar(from, "`from`", problems)?;
-            let source = relative_path(scalar, "the path in `from`", problems)?;
-            references.push(FileReference {
-                role: role.clone(),
-                path: source,
-                raw,
-                span: scalar.span.clone(),
-            });
-            FileContents::Reference(references.len() - 1)
-        }
-        (None, Some(text)) => {
-            if let Some(raw) = fields.entry("raw") {
-                let help = "leave it out, or write `{% raw %}...{% endraw %}` in the text";
-                problems.add(raw.key.span.clone(), "`raw` belongs to `from`", help);
-            }
-            FileContents::Inline(Template::new(value::scalar(text, "`text`", problems)?))
-        }
-        _ => {
-            let message = format!("{what} needs either `from` or `text`");
-            let help = "from: PATH beside the matrix file, or text: the contents themselves";
-            problems.add(entry.key.span.clone(), message, help);
-            return None;
-        }
-    };
-    Some(RoleFile { path: path?, contents, executable })
-}
-
-/// A path that cannot leave its folder.
-fn relative_path(scalar: &Scalar, what: &str, problems: &mut Problems) -> Option<String> {
-    let path = scalar.text.strip_prefix("./").unwrap_or(&scalar.text);
-    let problem = if path.is_empty() {
-        "is empty"
-    } else if path.starts_with('/') {
-        "is absolute"
-    } else if path.split('/').any(|part| part == "..") {
-        "leaves its folder with `..`"
-    } else if path.split('/').any(|part| part.is_empty() || part == ".") {
-        "has an empty part"
-    } else if path.len() > 255 || path.contains(|c: char| c.is_control()) {
-        "is too long or has control characters"
-    } else if path.contains("{{") || path.contains("{%") {
-        "has a template in it"
-    } else {
-        return Some(path.to_owned());
-    };
-    let help = "use a plain relative path, such as `conf/httpd.conf`";
-    problems.add(scalar.span.clone(), format!("{what} `{}` {problem}", scalar.text), help);
-    None
 }
 
 fn status(node: &Node, problems: &mut Problems) -> Option<ExitStatuses> {

@@ -156,3 +156,10 @@ fn expect_rendering_to_be_cheap() {
     }
     println!("{:?} per task", started.elapsed() / 1000);
 }
+
+#[test]
+fn expect_a_matrix_and_its_renderer_to_be_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>() {}
+    shared::<Matrix>();
+    shared::<Renderer>();
+}

@@ -36,6 +36,8 @@ pub struct Controller {
 pub struct Link {
     /// Epoch of the lease; 0 without one.
     pub epoch: u64,
+    /// The controller knows of the lease: reports of tasks flow.
+    granted: bool,
     /// Nothing gets through any more.
     lost: bool,
     /// Last spooled event delivered.
@@ -287,6 +289,10 @@ impl World {
         }
         self.ever_cut_short |=
             matches!(event, Event::Interrupted | Event::JournalFailed { .. } | Event::StoreFailed { .. });
+        if let Event::LeaseGranted { host, .. } = &event {
+            let host = self.index(host);
+            controller.links[host].granted = true;
+        }
         if let Event::AttemptStored { attempt } = &event {
             controller.unstored.remove(attempt);
             controller.begun.remove(attempt);
@@ -525,7 +531,7 @@ impl World {
         let link = &mut controller.links[host];
         link.to_agent.clear();
         link.to_controller.clear();
-        link.epoch = 0;
+        (link.epoch, link.granted) = (0, false);
         Ok(())
     }
 
@@ -533,7 +539,7 @@ impl World {
         let name = self.hosts[host].clone();
         self.note(|| format!("{name}: {why}"));
         self.ever_lost = true;
-        if controller.links[host].epoch != 0 && self.agents[host].runs {
+        if controller.links[host].granted && self.agents[host].runs {
             let left = self.rng.below(4);
             let unread = self.agents[host].spool.range(controller.links[host].cursor + 1..).take(left);
             let report = |(task, change): &(TaskId, TaskChange)| Event::TaskChanged {
