@@ -27,7 +27,7 @@ pub enum ExitStatus {
     Signaled(i32),
 }
 
-/// What [`Child::kill_tree`] did.
+/// What [`crate::Child::kill_tree`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KillReport {
     /// Processes that were alive and were killed; a lower bound for a tree that was forking.

@@ -101,20 +101,20 @@ pub(crate) fn start_now(
     entry: Entry<'_>,
     stack: &mut VforkStack,
 ) -> Result<Start, CloneError> {
-    match vfork::start(image, entry, stack) {
-        Some(result) => result,
-        None => {
-            let start = start_held(image, entry)?;
-            if let Some(gate) = &start.gate {
-                open_gate(gate.as_fd()).map_err(CloneError::Clone)?;
-                if let Some(failure) = exec_failure(gate.as_fd()) {
-                    await_end(start.pid, start.pidfd.as_fd())?;
-                    return Err(CloneError::Child(failure));
-                }
-            }
-            Ok(Start { gate: None, ..start })
+    vfork::start(image, entry, stack).unwrap_or_else(|| start_copied(image, entry))
+}
+
+/// Starts a program in a copy of this process, where a child that shares our memory cannot be had.
+fn start_copied(image: &Image<'_>, entry: Entry<'_>) -> Result<Start, CloneError> {
+    let start = start_held(image, entry)?;
+    if let Some(gate) = &start.gate {
+        open_gate(gate.as_fd()).map_err(CloneError::Clone)?;
+        if let Some(failure) = exec_failure(gate.as_fd()) {
+            await_end(start.pid, start.pidfd.as_fd())?;
+            return Err(CloneError::Child(failure));
         }
     }
+    Ok(Start { gate: None, ..start })
 }
 
 /// Makes a process that waits at its gate, ready to execute the program.
@@ -278,4 +278,27 @@ fn clone_copy(entry: Entry<'_>) -> io::Result<Copied> {
 /// An address as the kernel's structures hold it.
 pub(super) fn address<T>(pointer: *const T) -> u64 {
     u64::try_from(pointer.addr()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn expect_status_and_reason_when_a_program_is_started_in_a_copy() {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let argv = ["name".to_owned(), "-c".to_owned(), "exit 5".to_owned()];
+        let start = |program: &str| {
+            let stdio = [null.as_fd(); 3];
+            let image = Image::new(Path::new(program), &argv, &[], Path::new("/"), stdio, None).unwrap();
+            start_copied(&image, Entry::Nothing)
+        };
+        let started = start("/bin/sh").unwrap();
+        assert_eq!(await_end(started.pid, started.pidfd.as_fd()).unwrap(), ExitStatus::Exited(5));
+        let failed = start("/no/such/program");
+        let expected = Failure { step: Step::Exec, errno: libc::ENOENT };
+        assert!(matches!(failed, Err(CloneError::Child(failure)) if failure == expected), "{failed:?}");
+    }
 }
