@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::Write,
-    sync::mpsc::{Receiver, Sender, channel},
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     time::Duration,
 };
 
@@ -214,7 +214,8 @@ fn expect_commands_given_back_when_the_thread_has_ended() {
     })
     .unwrap();
     writer.submit(Token(1), finish(0, vec![])).unwrap();
-    assert_eq!(events.iter().count(), 1);
+    events.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(events.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
     let closed = |error| matches!(error, SubmitError::Closed(Command::Finish { .. }));
     assert!(closed(writer.submit(Token(2), finish(1, vec![])).unwrap_err()));
     assert!(closed(writer.try_submit(Token(3), finish(1, vec![])).unwrap_err()));
@@ -236,7 +237,7 @@ fn expect_a_full_queue_told_when_the_writer_is_held_up() {
     })
     .unwrap();
     writer.submit(Token(0), finish(0, vec![])).unwrap();
-    began.recv().unwrap();
+    began.recv_timeout(PATIENCE).unwrap();
     let refused =
         (1..399).find_map(|cell| writer.try_submit(Token(u64::from(cell)), finish(cell, vec![])).err());
     assert!(matches!(refused, Some(SubmitError::Full(Command::Finish { .. }))));
