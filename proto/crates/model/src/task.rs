@@ -208,7 +208,8 @@ pub struct Usage {
     pub user: Duration,
     /// CPU time in the kernel.
     pub system: Duration,
-    /// Largest resident set of any one process, in bytes.
+    /// Largest resident set of any one process, in bytes; 0 when it is not known, because it was not above that of the agent, which the
+    /// kernel counts as a child's own until `exec`.
     pub max_rss_bytes: u64,
     /// Times a process gave up its CPU to wait.
     pub voluntary_switches: u64,
