@@ -6,7 +6,6 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{EnvFilter, Layer, fmt::MakeWriter, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::screen::Screen;
@@ -50,13 +49,12 @@ impl<'a> MakeWriter<'a> for RunLog {
 /// Starts logging. `verbose` counts the `-v`s; `DROVER_LOG` overrides it with a tracing filter.
 pub fn start(verbose: u8, screen: &Screen) -> RunLog {
     let level = match verbose {
-        0 => LevelFilter::WARN,
-        1 => LevelFilter::INFO,
-        2 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
+        0 => "warn",
+        1 => "warn,drover=info",
+        2 => "warn,drover=debug",
+        _ => "warn,drover=trace",
     };
-    let filter =
-        EnvFilter::builder().with_default_directive(level.into()).with_env_var("DROVER_LOG").from_env_lossy();
+    let filter = EnvFilter::new(std::env::var("DROVER_LOG").unwrap_or_else(|_| level.to_owned()));
     let run_log = RunLog::default();
     let to_screen = tracing_subscriber::fmt::layer()
         .with_writer(screen.clone())
@@ -67,7 +65,7 @@ pub fn start(verbose: u8, screen: &Screen) -> RunLog {
     let to_run = tracing_subscriber::fmt::layer()
         .with_writer(run_log.clone())
         .with_ansi(false)
-        .with_filter(EnvFilter::new("info,drover=debug,drover_connect=debug"));
+        .with_filter(EnvFilter::new("info,drover=debug"));
     // A second start in one process (tests) keeps the first logger.
     let _ = tracing_subscriber::registry().with(to_screen).with(to_run).try_init();
     run_log

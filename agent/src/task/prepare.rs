@@ -59,7 +59,7 @@ impl From<SpawnError> for Unstarted {
     fn from(error: SpawnError) -> Self {
         let cause = match &error {
             SpawnError::NotFound { .. } | SpawnError::NoInterpreter { .. } => NotStarted::NotFound,
-            SpawnError::Permission { .. } => NotStarted::Permission,
+            SpawnError::Permission { .. } | SpawnError::Exec { .. } => NotStarted::Permission,
             SpawnError::Cpus { .. } => NotStarted::WrongCpus,
             SpawnError::NeverReleased => NotStarted::Cancelled,
             SpawnError::WorkingDirectory { source, .. } | SpawnError::System { source, .. }
@@ -69,7 +69,6 @@ impl From<SpawnError> for Unstarted {
             }
             SpawnError::WorkingDirectory { .. }
             | SpawnError::Invalid(_)
-            | SpawnError::Exec { .. }
             | SpawnError::System { .. } => NotStarted::Other,
         };
         Self { cause, detail: chain(&error) }

@@ -138,7 +138,7 @@ fn cpus(facts: &HostFacts) -> Finding {
     match &facts.hypervisor {
         Some(name) => doubtful(
             "cpus",
-            format!("{count} online, under a hypervisor ({name}): other guests may take their time"),
+            format!("{count} online, under {name}: other guests may take their time"),
             "fine for comparing within one run; look at steal_s, and repeat more often",
         ),
         None => good("cpus", format!("{count} online of {}, {}", facts.cpus_present, facts.cpu_model)),

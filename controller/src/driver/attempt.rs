@@ -1,9 +1,9 @@
 //! What the driver knows of an attempt in flight.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use drover_matrix::RenderedRole;
-use drover_model::{Cell, Name, TaskEnd, TaskId, TaskSpec};
+use drover_model::{Cell, Name, TaskEnd, TaskId, TaskSpec, Verdict};
 use drover_store::Stream;
 
 use super::Collected;
@@ -27,6 +27,17 @@ pub struct LiveAttempt {
     pub outputs: Outputs,
     /// What was found in them.
     pub collected: Option<Collected>,
+    /// What the user is told once it is stored.
+    pub summary: Option<Summary>,
+}
+
+/// What became of an attempt, for the user.
+pub struct Summary {
+    pub verdict: Verdict,
+    /// The primary metric, ready to print.
+    pub value: Option<String>,
+    pub took: Duration,
+    pub is_final: bool,
 }
 
 /// A task of a live attempt.
@@ -49,6 +60,7 @@ impl LiveAttempt {
             tasks: BTreeMap::new(),
             outputs: Outputs::new(),
             collected: None,
+            summary: None,
         }
     }
 

@@ -300,7 +300,11 @@ impl Driver {
                             self.feed(Event::AttemptsJournalled { attempts })
                         }
                         Some(Submitted::Attempt(attempt)) => {
-                            self.attempts.remove(&attempt);
+                            if let Some(live) = self.attempts.remove(&attempt)
+                                && let Some(summary) = live.summary
+                            {
+                                self.progress.stored(attempt.trial, &live.cell, summary);
+                            }
                             self.feed(Event::AttemptStored { attempt });
                         }
                         Some(Submitted::Note) | None => {}

@@ -11,7 +11,7 @@ use drover_store::{AttemptRecord, Command, Intent, OutputBody, RawOutput, Stream
 
 use super::{
     TaskOutput,
-    attempt::{LiveAttempt, Outputs},
+    attempt::{LiveAttempt, Outputs, Summary},
     collect::{collect, describe},
     drive::{Driver, Submitted},
     link, prepare,
@@ -26,6 +26,10 @@ const UNSTORED_LIMIT: u32 = 16;
 const SKEW_LIMIT: Duration = Duration::from_millis(1);
 /// Time an agent has to report what it does by itself at a deadline.
 const MARGIN: Duration = Duration::from_secs(30);
+
+/// The agent of this machine is started again, not waited for: when that fails three times, it will not succeed.
+const RECONNECT: Reconnect =
+    Reconnect { tries: 3, first_delay: Duration::from_millis(200), max_delay: Duration::from_secs(1) };
 
 /// The plan of a matrix for the scheduler.
 pub fn schedule(matrix: &Matrix, run: RunId, order: Order, hosts: Vec<Name>) -> Plan {
@@ -57,7 +61,7 @@ pub fn schedule(matrix: &Matrix, run: RunId, order: Order, hosts: Vec<Name>) -> 
         journal_window: JOURNAL_WINDOW,
         unstored_limit: UNSTORED_LIMIT,
         skew_limit: SKEW_LIMIT,
-        reconnect: Reconnect::default(),
+        reconnect: RECONNECT,
     }
 }
 
@@ -75,7 +79,7 @@ impl Driver {
                 self.links.get(&host)?.acquire(self.run, self.holder.clone());
                 None
             }
-            Effect::ReleaseLease { host } => match self.links.get(&host) {
+            Effect::ReleaseLease { host } => match self.links.get_mut(&host) {
                 Some(link) => {
                     link.release();
                     None
@@ -259,7 +263,6 @@ impl Driver {
         } = ending;
         let attempt = self.attempt_mut(id)?;
         let outputs = if with_outputs { raw_outputs(attempt) } else { Vec::new() };
-        let cell = attempt.cell.clone();
         let boot_id = attempt.boot_id.clone();
         let found = attempt.collected.clone();
         let matrix = self.matrix.clone();
@@ -278,7 +281,7 @@ impl Driver {
             let (_, value) = metrics.iter().find(|(name, _)| *name == primary.name)?;
             Some(format!("{} {}", drover_report::format_number(*value), primary.unit))
         });
-        self.progress.stored(id.trial, &cell, &verdict, value, elapsed, is_final);
+        let summary = Summary { verdict: verdict.clone(), value, took: elapsed, is_final };
         let record = AttemptRecord {
             id,
             host,
@@ -291,6 +294,7 @@ impl Driver {
             tasks,
             start_skew_us,
         };
+        self.attempt_mut(id)?.summary = Some(summary);
         let token = self.token(Submitted::Attempt(id));
         let command = Command::Finish { record: Box::new(record), outputs };
         let error = self.writer.submit(token, command).err()?;

@@ -41,8 +41,10 @@ pub struct Link {
     events: UnboundedSender<InternalEvent>,
     /// Requests that must reach the agent in the order in which they were made.
     lane: UnboundedSender<Request>,
-    /// Ended when the link is dropped.
-    background: Vec<AbortHandle>,
+    /// Carries out what is in the lane; ended when the link is dropped.
+    worker: AbortHandle,
+    /// Watch and heartbeat, for as long as there is a lease.
+    listeners: Vec<AbortHandle>,
 }
 
 /// A request on its way; gives an event if there is something to say.
@@ -50,7 +52,8 @@ type Request = Pin<Box<dyn Future<Output = Option<InternalEvent>> + Send>>;
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.background.iter().for_each(AbortHandle::abort);
+        self.worker.abort();
+        self.listeners.iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -94,8 +97,8 @@ impl Link {
                 }
             }
         });
-        let background = vec![worker.abort_handle()];
-        Self { host, generation, client, hello, lease: None, events, lane, background }
+        let worker = worker.abort_handle();
+        Self { host, generation, client, hello, lease: None, events, lane, worker, listeners: Vec::new() }
     }
 
     pub fn generation(&self) -> u64 {
@@ -166,7 +169,7 @@ impl Link {
             lease,
             self.events.clone(),
         ));
-        self.background.extend([watch.abort_handle(), heartbeat.abort_handle()]);
+        self.listeners.extend([watch.abort_handle(), heartbeat.abort_handle()]);
     }
 
     /// The lease was given back: nothing goes with it any more.
@@ -174,15 +177,16 @@ impl Link {
         self.lease = None;
     }
 
-    /// Gives the host back.
-    pub fn release(&self) {
+    /// Gives the host back. Nothing more is heard of it: the agent ends its event stream.
+    pub fn release(&mut self) {
+        self.listeners.drain(..).for_each(|listener| listener.abort());
         let mut client = self.client.clone();
         let (host, lease) = (self.host.clone(), self.reference());
-        self.call(async move {
+        self.in_order(async move {
             if let Err(status) = client.release_lease(lease).await {
                 tracing::warn!("the lease of {host} could not be given back: {}", status.message());
             }
-            InternalEvent::Scheduler(Event::LeaseReleased { host })
+            Some(InternalEvent::Scheduler(Event::LeaseReleased { host }))
         });
     }
 
@@ -267,22 +271,26 @@ impl Link {
             lease: Some(self.reference()),
             attempts: attempts.iter().map(ToString::to_string).collect(),
         };
-        self.call(async move {
-            match client.forget(request).await {
+        self.in_order(async move {
+            Some(match client.forget(request).await {
                 Ok(_) => InternalEvent::Scheduler(Event::AttemptsForgotten { host, attempts }),
                 Err(status) => lost(host, generation, &status),
-            }
+            })
         });
     }
 
     /// Fetches the outputs that did not travel with their events.
     pub fn fetch(&self, attempt: AttemptId, wanted: Vec<(TaskId, Stream)>) {
         let client = self.client.clone();
-        let lease = self.reference();
+        let (host, generation, lease) = (self.host.clone(), self.generation, self.reference());
         self.call(async move {
-            let outputs = fetch_all(client, lease, wanted).await.map_err(|status| {
-                format!("an output could not be fetched from the agent: {}", status.message())
-            });
+            let outputs = match fetch_all(client, lease, wanted).await {
+                Ok(outputs) => Ok(outputs),
+                Err(status) if is_refusal(&status) => {
+                    Err(format!("an output could not be fetched from the agent: {}", status.message()))
+                }
+                Err(status) => return lost(host, generation, &status),
+            };
             InternalEvent::Fetched { attempt, outputs }
         });
     }

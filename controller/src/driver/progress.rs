@@ -9,6 +9,7 @@ use std::{
 use drover_model::{Cell, Outcome, TrialId, Verdict};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::attempt::Summary;
 use crate::{screen::Screen, time::brief};
 
 /// Lines are printed at most this often, unless something went wrong.
@@ -108,16 +109,9 @@ impl Progress {
         }
     }
 
-    /// An attempt is stored. `value` is the primary metric, ready to print.
-    pub fn stored(
-        &mut self,
-        trial: TrialId,
-        cell: &Cell,
-        verdict: &Verdict,
-        value: Option<String>,
-        took: Duration,
-        is_final: bool,
-    ) {
+    /// An attempt is stored.
+    pub fn stored(&mut self, trial: TrialId, cell: &Cell, summary: Summary) {
+        let Summary { verdict, value, took, is_final } = summary;
         if is_final {
             self.finished += 1;
             self.session += 1;
@@ -128,7 +122,7 @@ impl Progress {
             bar.set_position(self.finished);
             bar.set_message(format!("{}  {cell} #{}", self.summary(), trial.repetition));
         }
-        self.line(trial, cell, verdict, value, is_final);
+        self.line(trial, cell, &verdict, value, is_final);
     }
 
     /// Prints a line about a trial, unless lines come too fast and it is not worth it.

@@ -28,8 +28,8 @@ fn expect_err_command_when_the_command_is_unknown() {
 
 #[test]
 fn expect_err_command_when_the_command_may_not_be_run() {
-    let lab = verdict_of("    run: [/etc/hostname]", 4, "error", "command");
-    lab.run(&["report"]).expect(4).says("/etc/hostname").says("ermission");
+    let lab = verdict_of("    run: [/etc/passwd]", 4, "error", "command");
+    lab.run(&["report"]).expect(4).says("/etc/passwd").says("ermission");
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn sysctls(source: Source<'_>) -> Vec<(String, String)> {
 }
 
 /// x86 CPUs say that there is a hypervisor; who it is stands in the firmware's tables or, for Xen, in `/sys/hypervisor`. Where only the flag
-/// is known the answer is `unknown`. Arm guests are recognised by their device tree or firmware.
+/// is known the answer is `an unknown hypervisor`. Arm guests are recognised by their device tree or firmware.
 fn hypervisor(source: Source<'_>, cpuinfo: &str) -> Option<String> {
     let flagged = field(cpuinfo, "flags")
         .is_some_and(|flags| flags.split_ascii_whitespace().any(|f| f == "hypervisor"));
@@ -133,7 +133,7 @@ fn hypervisor(source: Source<'_>, cpuinfo: &str) -> Option<String> {
     ];
     let guess = known.iter().find(|(mark, _)| product.contains(mark)).map(|(_, name)| (*name).to_owned());
     if flagged {
-        Some(guess.unwrap_or_else(|| "unknown".to_owned()))
+        Some(guess.unwrap_or_else(|| "an unknown hypervisor".to_owned()))
     } else {
         guess.filter(|_| !cpuinfo.contains("flags"))
     }

@@ -104,7 +104,7 @@ fn expect_nothing_guessed_when_a_container_hides_the_files() {
     let places: Vec<_> = facts.cpus.iter().map(|c| (c.cpu, c.core)).collect();
     assert_eq!(places, [(0, 0), (3, 3)]);
     assert_eq!(facts.cpus_present, 2);
-    assert_eq!(facts.hypervisor.as_deref(), Some("unknown"));
+    assert_eq!(facts.hypervisor.as_deref(), Some("an unknown hypervisor"));
     assert_eq!((facts.governor, facts.memory_bytes, facts.tainted), (None, 0, 0));
     assert!(facts.mitigations.is_empty() && facts.sysctls.is_empty());
 

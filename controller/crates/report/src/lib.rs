@@ -47,11 +47,12 @@ pub fn format_number(value: f64) -> String {
     number::number(value, number::Decimals::Each)
 }
 
-/// Text that a terminal shows and does not obey: control characters and the like become visible escapes, line ends
-/// stay.
+/// Text that a terminal shows and does not obey: control characters and the like become visible escapes, line ends and
+/// tabs stay.
 #[must_use]
 pub fn printable_lines(text: &str) -> String {
-    text.split('\n').map(escape::printable).collect::<Vec<_>>().join("\n")
+    let line = |line: &str| line.split('\t').map(escape::printable).collect::<Vec<_>>().join("\t");
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// How a report is written.

@@ -90,9 +90,25 @@ impl<'a> OutputBatch<'a> {
         self.folders.insert(attempt.run, RunFolder::Dirty);
         for output in outputs {
             let path = self.dir.output_path(attempt, &output.role, output.instance, output.stream);
-            place(&path, &output.body).map_err(|error| DirError::from_io(&path, error))?;
+            if let Err(error) = place(&path, &output.body) {
+                // Half of an output helps nobody, and on a full disk it takes the room of the verdict that says so.
+                self.withdraw(attempt, outputs);
+                return Err(DirError::from_io(&path, error));
+            }
         }
         sync_dir(&folder)
+    }
+
+    /// Removes what was written of an attempt. Staged outputs stay: they cannot be written again.
+    fn withdraw(&self, attempt: &AttemptId, outputs: &[RawOutput]) {
+        for output in outputs.iter().filter(|output| matches!(output.body, OutputBody::Bytes(_))) {
+            let path = self.dir.output_path(attempt, &output.role, output.instance, output.stream);
+            if let Err(error) = fs::remove_file(&path)
+                && error.kind() != ErrorKind::NotFound
+            {
+                tracing::warn!(path = %path.display(), %error, "half of an output cannot be removed");
+            }
+        }
     }
 
     /// Makes the names of attempts in a run's folder durable, after all of the batch were written.
