@@ -1,4 +1,4 @@
-//! Logs: warnings to standard error (more with `-v`), everything to the run's folder while a run is on.
+//! Logs: warnings to standard error (more with `-v`), what matters to the run's folder while a run is on.
 
 use std::{
     fs::File,
@@ -65,7 +65,7 @@ pub fn start(verbose: u8, screen: &Screen) -> RunLog {
     let to_run = tracing_subscriber::fmt::layer()
         .with_writer(run_log.clone())
         .with_ansi(false)
-        .with_filter(EnvFilter::new("info,drover=debug"));
+        .with_filter(EnvFilter::new("info"));
     // A second start in one process (tests) keeps the first logger.
     let _ = tracing_subscriber::registry().with(to_screen).with(to_run).try_init();
     run_log

@@ -1,11 +1,16 @@
 //! The loop of a run: everything that happens becomes an event, the scheduler decides, effects are carried out.
 
-use std::{collections::BTreeMap, io, sync::Arc, time::Instant};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    sync::Arc,
+    time::Instant,
+};
 
 use drover_connect::{AgentProcess, LocalOptions};
 use drover_matrix::{Matrix, RenderError, Renderer};
 use drover_model::{AttemptId, Name, RunId, TaskEventKind};
-use drover_sched::{Effects, Ended, Event, PlanError, Scheduler};
+use drover_sched::{Effect, Effects, Ended, Event, PlanError, Scheduler};
 use drover_store::{CloseError, RunState, SqliteStore, StoreEvent, Token, Writer};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
@@ -85,8 +90,13 @@ pub(super) struct Driver {
     pub(super) process: Option<AgentProcess>,
     pub(super) attempts: BTreeMap<AttemptId, LiveAttempt>,
     pub(super) progress: Progress,
+    /// Effects that no host waits for, in their order.
+    pub(super) deferred: VecDeque<Effect>,
     pub(super) finished: Option<(Ended, drover_sched::Progress)>,
 }
+
+/// Times that the runtime polls its other tasks until a request is on the wire: lane, channel, connection.
+const POLLS_TO_SEND: u32 = 4;
 
 /// What a command to the store was about.
 pub(super) enum Submitted {
@@ -130,6 +140,7 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
         process: None,
         attempts: BTreeMap::new(),
         progress: job.progress,
+        deferred: VecDeque::new(),
         finished: None,
     };
     driver.feed(Event::RunOpened);
@@ -162,6 +173,7 @@ impl Driver {
             // The driver itself holds a sender: the channel does not close before it.
             let Some(event) = event else { continue };
             self.handle(event);
+            self.carry_out_deferred().await;
         }
     }
 
@@ -238,16 +250,36 @@ impl Driver {
         }
     }
 
-    /// Steps the scheduler, carries out the effects, and steps it again for those that are answered at once.
+    /// Steps the scheduler, carries out the effects, and steps it again for those that are answered at once. What a host
+    /// does not wait for is deferred.
     pub(super) fn feed(&mut self, event: Event) {
         let mut effects = Effects::new();
-        let mut answers = std::collections::VecDeque::from([event]);
+        let mut answers = VecDeque::from([event]);
         while let Some(event) = answers.pop_front() {
             tracing::trace!(?event, "step");
             self.scheduler.step(self.clock.elapsed(), event, &mut effects);
             while let Some(effect) = effects.pop() {
                 tracing::trace!(?effect, "effect");
-                answers.extend(self.perform(effect));
+                if matches!(effect, Effect::Collect { .. } | Effect::StoreAttempt { .. }) {
+                    self.deferred.push_back(effect);
+                } else {
+                    answers.extend(self.perform(effect));
+                }
+            }
+        }
+    }
+
+    /// Parses and stores, after the requests made so far have gone out: the host works on the next trial meanwhile.
+    async fn carry_out_deferred(&mut self) {
+        if self.deferred.is_empty() {
+            return;
+        }
+        for _ in 0..POLLS_TO_SEND {
+            tokio::task::yield_now().await;
+        }
+        while let Some(effect) = self.deferred.pop_front() {
+            if let Some(answer) = self.perform(effect) {
+                self.feed(answer);
             }
         }
     }

@@ -253,6 +253,15 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
+        // Killing a cgroup spends it: one that is empty anyway serves the next task.
+        let empty =
+            |scope: &mut Scope| matches!(scope, Scope::Cgroup(slot) if slot.is_empty().unwrap_or(false));
+        if self.exit.is_some()
+            && let Some(Scope::Cgroup(slot)) = self.scope.take_if(empty)
+        {
+            self.shared.give_back(slot);
+            return;
+        }
         let processes = self.processes().unwrap_or_default();
         match self.scope.take() {
             None => {}

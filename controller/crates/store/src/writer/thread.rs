@@ -1,13 +1,14 @@
 //! The writer's thread, and the handle to it.
 //!
 //! While a commit waits for the disk, commands queue up; the next commit takes all of them at once. So an idle writer
-//! stores at once, a busy one with few syncs, and at most [`QUEUE_LENGTH`] + [`MAX_BATCH`] commands are at risk.
+//! stores at once (results of attempts that follow each other within milliseconds share a commit), a busy one with few syncs, and at most [`QUEUE_LENGTH`] + [`MAX_BATCH`] commands are at risk.
 
 use std::{
     collections::BTreeSet,
     io,
     sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use super::command::{CloseError, Command, CommandError, Failure, StoreEvent, SubmitError, Token};
@@ -15,6 +16,10 @@ use crate::{Change, ResultsDir, Store, outputs::OutputBatch};
 
 /// Commands that wait while a commit goes on.
 pub const QUEUE_LENGTH: usize = 256;
+/// Shortest time from one commit to the next, when only results of attempts wait.
+const PACE: Duration = Duration::from_millis(5);
+/// Results that wait for it; with more, the commit is made at once.
+const PACED: usize = 4;
 /// Commands stored by one commit.
 pub const MAX_BATCH: usize = 256;
 
@@ -47,7 +52,7 @@ impl<S: Store + 'static> Writer<S> {
         on_event: impl Fn(StoreEvent) + Send + 'static,
     ) -> Result<Self, io::Error> {
         let (queue, commands) = sync_channel(QUEUE_LENGTH);
-        let worker = Worker { commands, store, dir, on_event, unstored: BTreeSet::new() };
+        let worker = Worker { commands, store, dir, on_event, unstored: BTreeSet::new(), last_commit: None };
         let thread = thread::Builder::new().name("drover-store".into()).spawn(move || worker.run())?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
@@ -113,6 +118,7 @@ struct Worker<S, F> {
     on_event: F,
     /// Commands that failed and were not yet stored by a later try.
     unstored: BTreeSet<Token>,
+    last_commit: Option<Instant>,
 }
 
 impl<S: Store, F: Fn(StoreEvent)> Worker<S, F> {
@@ -121,10 +127,27 @@ impl<S: Store, F: Fn(StoreEvent)> Worker<S, F> {
         while let Ok(first) = self.commands.recv() {
             let mut batch = Vec::with_capacity(MAX_BATCH);
             batch.push(first);
-            batch.extend(self.commands.try_iter().take(MAX_BATCH - 1));
+            self.pace(&mut batch);
+            batch.extend(self.commands.try_iter().take(MAX_BATCH - PACED));
             self.store_batch(batch);
+            self.last_commit = Some(Instant::now());
         }
         Ended { store: self.store, unstored: self.unstored }
+    }
+
+    /// Results of very short trials share a commit: a few of them wait for the next, for a moment. Anything else is
+    /// stored at once.
+    fn pace(&self, batch: &mut Vec<Queued>) {
+        let Some(next) = self.last_commit.map(|last| last + PACE) else { return };
+        while batch.len() < PACED
+            && batch.iter().all(|(_, command)| matches!(command, Command::Finish { .. }))
+        {
+            let wait = next.saturating_duration_since(Instant::now());
+            match self.commands.recv_timeout(wait) {
+                Ok(queued) => batch.push(queued),
+                Err(_) => return,
+            }
+        }
     }
 
     fn store_batch(&mut self, batch: Vec<Queued>) {
