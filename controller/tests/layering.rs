@@ -1,5 +1,7 @@
 //! Keeps the layers of the workspace apart: what is pure stays pure, the agent stays small.
 
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+
 use std::{collections::BTreeSet, process::Command};
 
 use cargo_metadata::{Metadata, MetadataCommand};

@@ -67,9 +67,9 @@ impl From<SpawnError> for Unstarted {
             {
                 NotStarted::DiskFull
             }
-            SpawnError::WorkingDirectory { .. }
-            | SpawnError::Invalid(_)
-            | SpawnError::System { .. } => NotStarted::Other,
+            SpawnError::WorkingDirectory { .. } | SpawnError::Invalid(_) | SpawnError::System { .. } => {
+                NotStarted::Other
+            }
         };
         Self { cause, detail: chain(&error) }
     }

@@ -1,5 +1,7 @@
 //! The program as its users meet it: real controllers and agents, real processes, real signals.
 
+#![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod commands;
 mod durable;
 mod harness;

@@ -1,6 +1,6 @@
 //! The host `local` with real agent processes. The agent's program is found beside the test's own, where cargo builds
 //! the workspace's binaries.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     ffi::OsString,

@@ -192,7 +192,9 @@ impl Verdict {
             Self::Suspect { doubts } => {
                 doubts.iter().map(|doubt| doubt.detail.as_str()).collect::<Vec<_>>().join("; ")
             }
-            Self::Ng { detail, .. } | Self::Error { detail, .. } | Self::Missing { detail, .. } => detail.clone(),
+            Self::Ng { detail, .. } | Self::Error { detail, .. } | Self::Missing { detail, .. } => {
+                detail.clone()
+            }
         }
     }
 
