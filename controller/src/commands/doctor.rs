@@ -11,6 +11,8 @@ use crate::{Context, args::DoctorArgs, driver::chain, error::Failure, exit::Exit
 
 /// Seconds that a closed connection's port stays in TIME_WAIT (a constant of Linux, `TCP_TIMEWAIT_LEN`).
 const TIME_WAIT_S: u32 = 60;
+/// Connections that the matrices open within that time.
+const TIME_WAIT_ROOM: u32 = 262_144;
 /// Accept queue that the matrices ask for.
 const BACKLOG: u64 = 4096;
 /// Open files that a thousand servers with a busy client need.
@@ -112,6 +114,7 @@ fn judge(facts: &HostFacts, readings: &Readings) -> Vec<Finding> {
     }
     findings.extend(backlog(facts));
     findings.extend(ports(facts));
+    findings.extend(time_wait(facts));
     findings.push(match readings.open_files {
         Some(limit) if limit < OPEN_FILES => doubtful(
             "open files",
@@ -206,6 +209,17 @@ fn ports(facts: &HostFacts) -> Option<Finding> {
     })
 }
 
+/// Room for closed connections that wait; beyond it the kernel ends the wait early, and says so in `TCPTimeWaitOverflow`.
+fn time_wait(facts: &HostFacts) -> Option<Finding> {
+    let room: u32 = sysctl(facts, "net.ipv4.tcp_max_tw_buckets")?.parse().ok()?;
+    let text = format!("room for {room} closed connections in TIME_WAIT (net.ipv4.tcp_max_tw_buckets)");
+    Some(if room < TIME_WAIT_ROOM {
+        doubtful("time-wait", text, "sysctl -w net.ipv4.tcp_max_tw_buckets=1048576")
+    } else {
+        good("time-wait", text)
+    })
+}
+
 fn results_folder(path: &Path) -> Finding {
     let dir = match ResultsDir::create(path) {
         Ok(dir) => dir,
@@ -255,6 +269,7 @@ mod tests {
             ("net.core.somaxconn", "128"),
             ("net.ipv4.ip_local_port_range", "32768\t60999"),
             ("net.ipv4.tcp_tw_reuse", "0"),
+            ("net.ipv4.tcp_max_tw_buckets", "8192"),
         ];
         let facts = HostFacts {
             governor: Some("powersave".into()),
@@ -264,7 +279,7 @@ mod tests {
         let readings =
             Readings { open_files: Some(1024), load: Some(3.0), swap_used_kib: Some(12), turbo: Some(true) };
         let found = states(&facts, &readings);
-        for what in ["governor", "turbo", "load", "swap", "backlog", "ports", "open files"] {
+        for what in ["governor", "turbo", "load", "swap", "backlog", "ports", "time-wait", "open files"] {
             assert!(found.contains(&(what, State::Doubtful)), "{what}: {found:?}");
         }
         let ports = judge(&facts, &readings).into_iter().find(|finding| finding.what == "ports").unwrap();

@@ -155,6 +155,7 @@ impl Driver {
         mut inbox: UnboundedReceiver<InternalEvent>,
     ) -> (Ended, drover_sched::Progress) {
         loop {
+            self.carry_out_deferred().await;
             if let Some(over) = self.finished.take() {
                 return over;
             }
@@ -173,7 +174,6 @@ impl Driver {
             // The driver itself holds a sender: the channel does not close before it.
             let Some(event) = event else { continue };
             self.handle(event);
-            self.carry_out_deferred().await;
         }
     }
 

@@ -6,5 +6,6 @@ mod commands;
 mod durable;
 mod harness;
 mod interrupts;
+mod real_software;
 mod wrong_input;
 mod wrong_world;

@@ -113,9 +113,9 @@ fn saturation(tool: Option<Tool>, measured: &Measurement, end: &TaskEnd, cpus: u
     if !usable.is_finite() || share < SATURATED * usable || kept_its_rate(measured) {
         return None;
     }
-    let used = show(share * 100.0 / usable);
-    let detail =
-        format!("the client used {used} % of the {} CPUs it can use: it may be the limit", show(usable));
+    let used = (share * 100.0 / usable).round();
+    let cpus = if usable > 1.0 { format!("{} CPUs", show(usable)) } else { "1 CPU".to_owned() };
+    let detail = format!("the client used {used} % of the {cpus} that it can use: it may be the limit");
     Some(Doubt { kind: DoubtKind::ClientSaturated, detail })
 }
 
