@@ -190,8 +190,7 @@ impl Progress {
             parts.push(if rate >= 1.0 { format!("{rate:.0}/s") } else { format!("{:.1}/min", rate * 60.0) });
         }
         if let Some((left, unknown)) = self.estimate.left() {
-            let untried =
-                if unknown > 0 { format!(" ({unknown} trials of untried cells)") } else { String::new() };
+            let untried = if unknown > 0 { format!(" ({unknown} untried)") } else { String::new() };
             parts.push(format!("ETA {}{untried}", brief(left)));
         }
         parts.join("  ")
