@@ -103,10 +103,10 @@ fn parse_again(
 
 /// Doubts that do not come from an output, and so stay.
 fn kept_doubts(verdict: &Verdict) -> Vec<drover_model::Doubt> {
-    use drover_model::DoubtKind::{Leftovers, OutputCut, PassedOnRetry, StartSkew};
+    use drover_model::DoubtKind::{LeftCpus, Leftovers, OutputCut, PassedOnRetry, StartSkew};
     match verdict {
         Verdict::Suspect { doubts } => {
-            let stays = |kind| matches!(kind, Leftovers | OutputCut | PassedOnRetry | StartSkew);
+            let stays = |kind| matches!(kind, LeftCpus | Leftovers | OutputCut | PassedOnRetry | StartSkew);
             doubts.iter().filter(|doubt| stays(doubt.kind)).cloned().collect()
         }
         _ => Vec::new(),

@@ -112,6 +112,7 @@ pub fn record_task(task: &TaskOutput<'_>) -> (TaskRecord, Option<String>) {
         let usage = usage_samples(end);
         samples.extend(usage.into_iter().filter(|sample| !has(&measurement.samples, &sample.name)));
     }
+    doubts.extend(left_cpus(task));
     let record = TaskRecord {
         role: task.role.name.clone(),
         instance: task.instance,
@@ -128,6 +129,17 @@ pub fn record_task(task: &TaskOutput<'_>) -> (TaskRecord, Option<String>) {
         tail: tail(task.stdout, task.stderr),
     };
     (record, problem)
+}
+
+/// The CPUs of a placed task are verified at its start; a process that moved itself elsewhere later is not what the cell
+/// asks for.
+fn left_cpus(task: &TaskOutput<'_>) -> Option<Doubt> {
+    let end = task.end.filter(|end| task.role.placement.is_some() && !end.cpus.is_empty())?;
+    if task.cpus.is_empty() || task.cpus == end.cpus {
+        return None;
+    }
+    let detail = format!("{} began on CPUs {} and also ran on CPUs {}", task.role.name, task.cpus, end.cpus);
+    Some(Doubt { kind: DoubtKind::LeftCpus, detail })
 }
 
 /// What a stored record says of a task's end, for parsing its outputs again.

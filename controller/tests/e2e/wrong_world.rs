@@ -160,6 +160,16 @@ fn expect_the_mask_of_the_running_processes_in_the_record_when_cpus_are_asked_fo
 }
 
 #[test]
+fn expect_a_doubt_when_a_task_leaves_the_cpus_of_its_cell() {
+    let lab = Lab::new();
+    let text = "version: 1\nname: m\naxes: { cpus: [1] }\n\
+                roles: { job: { shell: 'taskset -pc 0,1 $$; exec sleep 0.3' } }\n";
+    let matrix = lab.write("m.yaml", text);
+    lab.run(&["run", matrix.to_str().unwrap()]).expect(0).says("left-cpus").says("began on CPUs 0");
+    assert_eq!(lab.verdicts(), [("suspect".to_owned(), "left-cpus".to_owned())]);
+}
+
+#[test]
 fn expect_the_holder_named_when_a_second_controller_wants_the_store() {
     let lab = Lab::new();
     let flag = lab.path().join("go");

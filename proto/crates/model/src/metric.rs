@@ -57,6 +57,8 @@ pub enum DoubtKind {
     Leftovers,
     /// A server lost some of its processes while it was measured.
     WorkerLost,
+    /// A task left the CPUs that its cell asks for while it ran.
+    LeftCpus,
 }
 
 impl DoubtKind {
@@ -73,6 +75,7 @@ impl DoubtKind {
             Self::OutputCut => "output-cut",
             Self::Leftovers => "leftovers",
             Self::WorkerLost => "worker-lost",
+            Self::LeftCpus => "left-cpus",
         }
     }
 }

@@ -1,0 +1,97 @@
+//! What can go wrong: processes die, links break, orders to the store are lost on the way.
+
+use drover_model::TaskId;
+use drover_sched::TaskChange;
+
+use super::{Controller, Event, Outcome, World};
+
+impl World {
+    /// Something goes wrong.
+    pub(super) fn misfortune(&mut self, controller: &mut Controller) -> Outcome {
+        let host = self.rng.below(self.hosts.len());
+        let name = self.hosts[host].clone();
+        match self.rng.below(14) {
+            0..=2 => self.lose_link(controller, host, "the link is cut")?,
+            3 | 4 => {
+                self.lose_link(controller, host, "the agent is killed")?;
+                self.agents[host].crash();
+            }
+            5 => {
+                self.lose_link(controller, host, "the host reboots")?;
+                self.agents[host].reboot();
+                // Attempts whose outputs are gone, or whose orders were under way.
+                self.harmed.extend(controller.begun.iter().copied());
+            }
+            6 if self.rng.chance(300) => self.agents[host].gone ^= true,
+            7 if self.rng.chance(200) => self.agents[host].taken ^= true,
+            8 if self.rng.chance(300) => {
+                controller.interrupts += 1;
+                return self.deliver(controller, Event::Interrupted);
+            }
+            9 => {
+                if let Some(deadline) = controller.scheduler.next_deadline() {
+                    self.harmed.extend(controller.begun.iter().copied());
+                    self.now = self.now.max(deadline);
+                    self.ever_lost = true;
+                    self.note(|| "everybody is slow".to_owned());
+                    return self.deliver(controller, Event::TimerElapsed);
+                }
+            }
+            10 => return self.deliver(controller, Event::TimerElapsed),
+            11 => {
+                self.note(|| format!("the controller believes {name} lost"));
+                return self.lose_link(controller, host, "no heartbeat");
+            }
+            _ if !controller.delivered.is_empty() => {
+                let again = controller.delivered[self.rng.below(controller.delivered.len())].clone();
+                return self.deliver(controller, again);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The connection ends: what was under way arrives in part, answers do not.
+    pub(super) fn cut(&mut self, controller: &mut Controller, host: usize) -> Outcome {
+        let arriving = self.rng.below(controller.links[host].to_agent.len() + 1);
+        for _ in 0..arriving {
+            self.agent_works(controller, host)?;
+        }
+        let link = &mut controller.links[host];
+        link.to_agent.clear();
+        link.to_controller.clear();
+        (link.epoch, link.granted) = (0, false);
+        Ok(())
+    }
+
+    pub(super) fn lose_link(&mut self, controller: &mut Controller, host: usize, why: &str) -> Outcome {
+        let name = self.hosts[host].clone();
+        self.note(|| format!("{name}: {why}"));
+        self.ever_lost = true;
+        if controller.links[host].granted && self.agents[host].runs {
+            let left = self.rng.below(4);
+            let unread = self.agents[host].spool.range(controller.links[host].cursor + 1..).take(left);
+            let report = |(task, change): &(TaskId, TaskChange)| Event::TaskChanged {
+                task: task.clone(),
+                change: change.clone(),
+            };
+            controller.late.extend(unread.map(|(_, event)| report(event)));
+        }
+        self.cut(controller, host)?;
+        controller.links[host].lost = true;
+        let event = Event::HostLost { host: self.hosts[host].clone(), why: why.to_owned() };
+        controller.links[host].to_controller.push_back(event);
+        Ok(())
+    }
+
+    pub(super) fn drop_links(&mut self, controller: &mut Controller) -> Outcome {
+        (0..self.hosts.len()).try_for_each(|host| self.cut(controller, host))
+    }
+
+    pub(super) fn some_store_orders(&mut self, controller: &mut Controller) -> Outcome {
+        for _ in 0..self.rng.below(controller.to_store.len() + 1) {
+            self.store_works(controller)?;
+        }
+        Ok(())
+    }
+}
