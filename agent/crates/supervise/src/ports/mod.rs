@@ -157,10 +157,6 @@ mod tests {
 
     use super::*;
 
-    fn pool() -> PortPool {
-        PortPool::new(u64::from(std::process::id()))
-    }
-
     #[test]
     fn expect_taken_by_this_process_when_it_listens_on_any_address() {
         for address in ["127.0.0.1:0", "127.0.0.9:0", "0.0.0.0:0", "[::1]:0"] {
@@ -174,13 +170,18 @@ mod tests {
         }
     }
 
+    /// A bound socket on a port of the kernel's choice: one that was chosen before could be waiting from earlier use.
+    fn bound() -> (OwnedFd, u16) {
+        let kind = SocketType::STREAM;
+        let socket = rustix::net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        let port = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap().port();
+        (socket, port)
+    }
+
     #[test]
     fn expect_taken_when_a_socket_is_bound_and_does_not_listen() {
-        let port = pool().reserve(1).unwrap()[0];
-        let socket =
-            rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-                .unwrap();
-        rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
+        let (socket, port) = bound();
         assert_eq!(state_of(port).unwrap(), PortState::Taken(None));
         drop(socket);
         assert_eq!(state_of(port).unwrap(), PortState::Free);
@@ -189,11 +190,7 @@ mod tests {
     #[test]
     fn expect_free_when_only_time_wait_connections_are_left() {
         // Without SO_REUSEADDR on the listener's side, binding alone would call the port taken.
-        let port = pool().reserve(1).unwrap()[0];
-        let family = AddressFamily::INET;
-        let socket =
-            rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
-        rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
+        let (socket, port) = bound();
         rustix::net::listen(&socket, 8).unwrap();
         let listener = TcpListener::from(socket);
         let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
