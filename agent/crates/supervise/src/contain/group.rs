@@ -92,12 +92,11 @@ impl Tree for Group {
 }
 
 /// Whether a process is in another session than this one. Tasks always are; what the agent starts by other means is not.
+///
+/// Read from `/proc`, where a session whose leader is outside of this pid namespace has the number 0, as in containers.
 pub(crate) fn is_foreign(pid: u32) -> bool {
-    let session = |pid| rustix::process::getsid(pid).ok();
-    match Pid::from_raw(pid.cast_signed()) {
-        Some(pid) => session(Some(pid)).is_some_and(|other| Some(other) != session(None)),
-        None => false,
-    }
+    let session = |pid| Process::read(pid).map(|process| process.session);
+    session(pid).is_some_and(|other| Some(other) != session(std::process::id()))
 }
 
 fn by_parent(all: &HashMap<u32, Process>) -> HashMap<u32, Vec<u32>> {

@@ -198,3 +198,18 @@ fn expect_an_empty_pool_directory_when_the_supervisor_ends() {
 
 /// Where cgroups may be mounted.
 const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/freezer"];
+
+/// In a container the leader of the supervisor's own session may be outside of the pid namespace, and its number is then 0.
+#[test]
+fn expect_leftovers_dead_when_the_session_leader_is_outside_of_the_pid_namespace() {
+    let inner = "kill::expect_leftovers_dead_when_a_grandchild_left_session_and_parents";
+    let test = std::env::current_exe().unwrap();
+    let done = std::process::Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
+        .arg(test)
+        .args([inner, "--exact", "--test-threads=1"])
+        .output()
+        .expect("unshare of util-linux can be started");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&done.stderr));
+}
