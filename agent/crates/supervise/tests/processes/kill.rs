@@ -211,5 +211,9 @@ fn expect_leftovers_dead_when_the_session_leader_is_outside_of_the_pid_namespace
         .output()
         .expect("unshare of util-linux can be started");
     let said = String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(
+        done.status.success() && said.contains("1 passed"),
+        "{said}{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
 }
