@@ -8,6 +8,7 @@ mod host;
 mod ids;
 mod metric;
 mod parser;
+mod seats;
 mod task;
 mod verdict;
 
@@ -16,6 +17,7 @@ pub use host::{CpuCore, HostFacts, LeaseInfo};
 pub use ids::{AttemptId, IdError, LeaseEpoch, Name, NameError, RunId, TaskId, TrialId};
 pub use metric::{Direction, Doubt, DoubtKind, Measurement, Sample};
 pub use parser::{ParserSpec, Tool};
+pub use seats::{Seats, SeatsError};
 pub use task::{
     Counters, CpuPart, EndKind, NotStarted, OutputSummary, Placement, ReadyCheck, StagedFile, StopPolicy,
     TaskEnd, TaskEvent, TaskEventKind, TaskSpec, Usage,
