@@ -128,6 +128,10 @@ causes! {
         AgentLost => "agent-lost",
         /// The host disappeared.
         LostHost => "lost-host",
+        /// A service is ready on its own host, and the host of another role cannot reach it.
+        Unreachable => "unreachable",
+        /// Tasks that were to start together started too far apart.
+        StartSkew => "start-skew",
         /// Something the agent changed could not be put back.
         Restore => "restore",
         /// A template could not be rendered for this cell.
@@ -207,6 +211,8 @@ impl Verdict {
                 cause: ErrorCause::PortTaken
                     | ErrorCause::AgentLost
                     | ErrorCause::LostHost
+                    | ErrorCause::Unreachable
+                    | ErrorCause::StartSkew
                     | ErrorCause::Internal,
                 ..
             }
