@@ -3,17 +3,19 @@
 
 use std::{
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use drover_machine::CounterReader;
-use drover_model::{CpuCore, TaskEnd, TaskEventKind, TaskId};
+use drover_model::{CpuCore, Name, TaskEnd, TaskEventKind, TaskId};
 use drover_proto::{Hello, PROTOCOL};
 use drover_supervise::{Config, OrphanError, SetupError, Supervisor, clean_env};
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::{
+    blobs::BlobStore,
+    clock,
     dir::StateDir,
     own::OwnCommand,
     registry::Registry,
@@ -35,6 +37,10 @@ pub struct Agent {
     pub counters: Option<CounterReader>,
     /// Its own executable.
     pub own: OwnCommand,
+    /// Contents of files that tasks get copies of.
+    pub blobs: Arc<BlobStore>,
+    /// The host's name in the agent's certificate, if it serves TLS.
+    pub host_name: Option<Name>,
     /// The environment that every task starts from.
     pub base_env: Vec<(String, String)>,
     /// Changes at every start.
@@ -53,7 +59,7 @@ impl Agent {
     ///
     /// # Errors
     /// When processes cannot be supervised, orphans cannot be ended, or the spool cannot be read.
-    pub fn open(dir: StateDir, own: OwnCommand) -> Result<Self, OpenError> {
+    pub fn open(dir: StateDir, own: OwnCommand, host_name: Option<Name>) -> Result<Self, OpenError> {
         let name = name_of(dir.paths.root());
         let supervisor = Supervisor::new(Config::new(name, dir.paths.root().to_owned()))?;
         for drawback in supervisor.drawbacks() {
@@ -61,6 +67,9 @@ impl Agent {
         }
         for orphans in supervisor.reap_orphans()? {
             tracing::warn!(task = orphans.task, pids = ?orphans.pids, "killed what an earlier agent left behind");
+        }
+        if clock::lab_offset_ms() != 0 {
+            tracing::warn!(ms = clock::lab_offset_ms(), "the UTC clock is wrong, as a test lab wants it");
         }
         let counters = CounterReader::open();
         if let Err(error) = &counters {
@@ -71,6 +80,8 @@ impl Agent {
             supervisor,
             counters: counters.ok(),
             own,
+            blobs: Arc::new(BlobStore::open(dir.paths.blobs())),
+            host_name,
             base_env: clean_env(),
             id: Uuid::now_v7().to_string(),
             registry: Mutex::new(registry),
@@ -110,7 +121,11 @@ impl Agent {
     #[must_use]
     pub fn hello(&self) -> Hello {
         let containment = self.supervisor.containment();
-        let facts = drover_machine::facts(containment.as_str(), containment.cgroup_version());
+        let facts = drover_machine::agent_facts(
+            containment.as_str(),
+            containment.cgroup_version(),
+            self.dir.paths.root(),
+        );
         self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&facts.cpus);
         Hello {
             protocol: PROTOCOL,
@@ -119,6 +134,7 @@ impl Agent {
             lease: self.registry().holder().cloned(),
             work_dir: self.dir.paths.work().display().to_string(),
             agent_id: self.id.clone(),
+            host_name: self.host_name.clone(),
         }
     }
 

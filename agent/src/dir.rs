@@ -11,6 +11,7 @@
 //! | `agent.log`, `agent.log.1` | the agent's log, bounded |
 //! | `spool` | what must survive the agent |
 //! | `work/ATTEMPT/` | where the tasks of an attempt run |
+//! | `blobs/HASH` | contents of files that tasks get copies of |
 //! | `outputs/TASK.out`, `.err` | outputs too long for memory |
 //!
 //! Also called by the controller's side, to find the directory of this user's agent.
@@ -106,6 +107,10 @@ impl Paths {
         self.root.join("work")
     }
 
+    pub(crate) fn blobs(&self) -> PathBuf {
+        self.root.join("blobs")
+    }
+
     pub(crate) fn outputs(&self) -> PathBuf {
         self.root.join("outputs")
     }
@@ -170,6 +175,7 @@ impl StateDir {
         let mut lock = lock_or_wait(lock, &paths)?;
         ensure_dir(&paths.work(), PASSABLE)?;
         ensure_dir(&paths.outputs(), CLOSED)?;
+        ensure_dir(&paths.blobs(), CLOSED)?;
         // The process id is for people only, so a lock file that cannot be written is no reason to fail.
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         Ok(Self { paths, _lock: lock })

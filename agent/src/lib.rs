@@ -2,7 +2,8 @@
 //!
 //! Used by the binary `drover-agent`, and by `drover`, which executes itself as `drover agent` for the host `local`.
 //! The agent is one process with one thread for its event loop; threads of their own are made only for what can block for
-//! long (killing process trees, removing folders).
+//! long (killing process trees, removing folders, writing blobs, searching for artifacts), and for a barrier, so that
+//! nothing delays the instant it waits for.
 //!
 //! tokio tasks and what connects them:
 //!
@@ -11,14 +12,16 @@
 //! | server (`server`, the `block_on` future) | `serve` | as long as the agent | signals; `activity`: connections and tasks that come and go, the wish to end | `closing`: the gRPC server stops accepting |
 //! | connection (tonic, hyper) | gRPC server | as long as a controller is connected | its socket; for a `Watch` stream also `news` | registry, under its lock; `activity` |
 //! | task (`task::run`) | `StartTask` | from acceptance to the end event | `Wish` (a watch channel per task: stop, kill, release), pidfd, output pipes, timers | registry; `news` (an event was recorded), `activity` (it is over) |
-//! | barrier (`barrier`) | `ReleaseBarrier` | until its instant | timerfd | the `Wish` channels of the held tasks |
 //!
 //! All channels are `tokio::sync::watch`: they hold one value, so nothing queues up. Events are not passed through
 //! channels at all: they go to the spool, and whoever watches reads them from there at its own pace.
 
 mod agent;
 mod args;
+mod artifacts;
 mod barrier;
+mod blobs;
+mod clock;
 mod connection;
 mod dir;
 mod fd;
@@ -27,6 +30,7 @@ mod log;
 mod own;
 mod refused;
 mod registry;
+mod request;
 mod server;
 mod service;
 mod spool;

@@ -7,7 +7,13 @@ use drover_proto::{ConversionError, Refusal};
 use drover_supervise::ports::PortError;
 use tonic::Status;
 
-use crate::{lease::LeaseError, spool::SpoolError, text::chain};
+use crate::{
+    artifacts::{ArtifactError, PatternError},
+    blobs::BlobError,
+    lease::LeaseError,
+    spool::SpoolError,
+    text::chain,
+};
 
 /// Why a request is refused.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +63,26 @@ pub enum Refused {
         /// Why.
         source: io::Error,
     },
+    /// The patterns of artifacts cannot be used.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// The folder of an attempt cannot be searched.
+    #[error("cannot list the artifacts of task {task}")]
+    Artifacts {
+        /// The task.
+        task: TaskId,
+        /// Why.
+        source: io::Error,
+    },
+    /// The artifact cannot be read.
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
+    /// The blob is not taken, or not there.
+    #[error(transparent)]
+    Blob(#[from] BlobError),
+    /// Nothing can wait for a barrier's instant.
+    #[error("cannot start a thread that waits for the barrier's instant")]
+    Barrier(#[source] io::Error),
     /// No ports.
     #[error(transparent)]
     Ports(#[from] PortError),
@@ -69,7 +95,13 @@ impl From<Refused> for Status {
     fn from(refused: Refused) -> Self {
         let text = chain(&refused);
         let kind = match &refused {
-            Refused::Message(_) | Refused::Argument(_) | Refused::ForeignTask { .. } => {
+            Refused::Message(_)
+            | Refused::Argument(_)
+            | Refused::ForeignTask { .. }
+            | Refused::Pattern(_)
+            | Refused::Blob(
+                BlobError::TooLarge { .. } | BlobError::WrongSize { .. } | BlobError::WrongHash { .. },
+            ) => {
                 return Self::invalid_argument(text);
             }
             Refused::Protocol { .. } => Refusal::Protocol,
@@ -80,6 +112,11 @@ impl From<Refused> for Status {
             Refused::UnknownTask(_) => Refusal::UnknownTask,
             Refused::Output { .. } => Refusal::NoOutput,
             Refused::Ports(_) => Refusal::NoPorts,
+            Refused::Artifacts { .. } | Refused::Artifact(_) => Refusal::NoArtifact,
+            Refused::Blob(BlobError::Unknown(_)) => Refusal::UnknownBlob,
+            Refused::Blob(BlobError::NoRoom { .. }) | Refused::Barrier(_) => Refusal::Full,
+            Refused::Blob(error) if error.is_disk_full() => Refusal::Full,
+            Refused::Blob(_) => Refusal::Storage,
             Refused::Spool(SpoolError::Full { .. }) => Refusal::Full,
             Refused::Spool(_) => Refusal::Storage,
         };

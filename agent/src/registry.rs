@@ -9,11 +9,12 @@ use drover_proto::{LeaseRef, v1};
 use drover_supervise::ports::PortPool;
 
 use crate::{
+    clock::{unix_now, unix_us},
     lease::{Ask, LeaseBook},
     refused::Refused,
     spool::{Spool, SpoolError, TaskEntry},
     task::{self, LiveTask},
-    text::{chain, unix_now, unix_us},
+    text::chain,
 };
 
 /// Ended attempts that no controller asked for in this time are forgotten when the agent starts.
@@ -245,6 +246,12 @@ impl Registry {
         if self.live.remove(id).is_some() {
             self.record(id, TaskEventKind::Ended(end));
         }
+    }
+
+    /// Whether a task is known, running or ended.
+    #[must_use]
+    pub fn knows(&self, id: &TaskId) -> bool {
+        self.spool.index().knows(id)
     }
 
     /// A running task.

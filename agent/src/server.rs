@@ -72,7 +72,7 @@ pub fn serve(args: &ServeArgs, own: OwnCommand) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(ServeError::Runtime)?;
     let served = runtime.block_on(async {
-        let agent = Arc::new(Agent::open(dir, own)?);
+        let agent = Arc::new(Agent::open(dir, own, None)?);
         let listener = bind(&socket)?;
         tracing::info!(socket = %socket.display(), pid = std::process::id(), "serves");
         announce(args.detach).map_err(ServeError::Announce)?;

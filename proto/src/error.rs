@@ -2,7 +2,7 @@
 
 use std::net::AddrParseError;
 
-use drover_model::{IdError, NameError};
+use drover_model::{HashError, IdError, Name, NameError};
 
 /// A field of a message does not have the form that the contract asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +44,12 @@ pub enum Problem {
     /// Not a name.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// Not a hash.
+    #[error(transparent)]
+    Hash(#[from] HashError),
+    /// Two fields of which only one may be there.
+    #[error("it cannot be there together with `{0}`")]
+    Both(&'static str),
     /// Not a socket address.
     #[error("`{0}` is not an address and a port")]
     Address(String, #[source] AddrParseError),
@@ -55,6 +61,11 @@ pub enum Problem {
 /// The value of a field that must be there.
 pub(crate) fn required<T>(value: Option<T>, field: &'static str) -> Result<T, ConversionError> {
     value.ok_or_else(|| ConversionError::new(field, Problem::Missing))
+}
+
+/// Parses a name.
+pub(crate) fn name(text: &str, field: &'static str) -> Result<Name, ConversionError> {
+    text.parse().map_err(|error: NameError| ConversionError::new(field, Problem::Name(error)))
 }
 
 /// Parses an id.

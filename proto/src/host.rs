@@ -1,10 +1,10 @@
 //! Host facts, leases and the answer to `Hello`.
 
-use drover_model::{CpuCore, HostFacts, LeaseEpoch, LeaseInfo, RunId};
+use drover_model::{CpuCore, HostFacts, HostFeature, LeaseEpoch, LeaseInfo, Name, RunId};
 
 use crate::{
     ConversionError,
-    error::{id, required},
+    error::{id, name, required},
     v1,
 };
 
@@ -23,6 +23,8 @@ pub struct Hello {
     pub work_dir: String,
     /// Changes at every start of the agent.
     pub agent_id: String,
+    /// The host's name in the certificate of an agent that serves TLS.
+    pub host_name: Option<Name>,
 }
 
 /// The part of a lease that every request carries.
@@ -43,6 +45,7 @@ impl From<Hello> for v1::HelloReply {
             lease: hello.lease.map(Into::into),
             work_dir: hello.work_dir,
             agent_id: hello.agent_id,
+            host_name: hello.host_name.map(|name| name.to_string()),
         }
     }
 }
@@ -58,6 +61,7 @@ impl TryFrom<v1::HelloReply> for Hello {
             lease: reply.lease.map(LeaseInfo::try_from).transpose().map_err(|error| error.within("lease"))?,
             work_dir: reply.work_dir,
             agent_id: reply.agent_id,
+            host_name: reply.host_name.as_deref().map(|text| name(text, "host_name")).transpose()?,
         })
     }
 }
@@ -121,6 +125,10 @@ impl From<HostFacts> for v1::HostFacts {
             tainted: facts.tainted,
             hypervisor: facts.hypervisor,
             clocksource: facts.clocksource,
+            uid: facts.uid,
+            state_free_bytes: facts.state_free_bytes,
+            open_files_limit: facts.open_files_limit,
+            features: facts.features.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -146,6 +154,10 @@ impl From<v1::HostFacts> for HostFacts {
             tainted: facts.tainted,
             hypervisor: facts.hypervisor,
             clocksource: facts.clocksource,
+            uid: facts.uid,
+            state_free_bytes: facts.state_free_bytes,
+            open_files_limit: facts.open_files_limit,
+            features: facts.features.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -159,6 +171,18 @@ impl From<CpuCore> for v1::CpuCore {
 impl From<v1::CpuCore> for CpuCore {
     fn from(core: v1::CpuCore) -> Self {
         Self { cpu: core.cpu, core: core.core, package: core.package, node: core.node }
+    }
+}
+
+impl From<HostFeature> for v1::HostFeature {
+    fn from(feature: HostFeature) -> Self {
+        Self { name: feature.name, missing: feature.missing }
+    }
+}
+
+impl From<v1::HostFeature> for HostFeature {
+    fn from(feature: v1::HostFeature) -> Self {
+        Self { name: feature.name, missing: feature.missing }
     }
 }
 
@@ -185,6 +209,8 @@ mod tests {
             texts in vec(text(), 8), cpus in vec((any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>()), 0..5),
             numbers in any::<(u32, u64, u32, u64)>(), optional in (option::of(text()), option::of(text())),
             mitigations in vec((text(), text()), 0..3), sysctls in vec((text(), text()), 0..3),
+            limits in any::<(Option<u32>, Option<u64>, Option<u64>)>(),
+            features in vec((text(), option::of(text())), 0..3),
         ) -> HostFacts {
             let mut texts = texts.into_iter();
             let mut next = || texts.next().unwrap_or_default();
@@ -194,7 +220,8 @@ mod tests {
                 cpus: cpus.into_iter().map(|(cpu, core, package, node)| CpuCore { cpu, core, package, node }).collect(),
                 cpus_present: numbers.0, memory_bytes: numbers.1, cgroup_version: numbers.2, tainted: numbers.3,
                 governor: optional.0, hypervisor: optional.1, mitigations, sysctls,
-                containment: "cgroup2".to_owned(),
+                containment: "cgroup2".to_owned(), uid: limits.0, state_free_bytes: limits.1, open_files_limit: limits.2,
+                features: features.into_iter().map(|(name, missing)| HostFeature { name, missing }).collect(),
             }
         }
     }
@@ -209,8 +236,10 @@ mod tests {
         #[test]
         fn hello_survives_the_wire(
             protocol: u32, facts in facts(), lease in option::of(lease()), work_dir in text(), agent_id in text(),
+            host_name in option::of("[a-z_][a-z0-9_-]{0,9}"),
         ) {
-            let hello = Hello { protocol, agent_version: "1".into(), facts, lease, work_dir, agent_id };
+            let host_name = host_name.map(|name| name.parse().unwrap());
+            let hello = Hello { protocol, agent_version: "1".into(), facts, lease, work_dir, agent_id, host_name };
             prop_assert_eq!(Hello::try_from(v1::HelloReply::from(hello.clone())), Ok(hello));
         }
 

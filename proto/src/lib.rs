@@ -5,6 +5,8 @@
 //! `From`, because every domain value can be sent; wire to model is `TryFrom` with a [`ConversionError`] that names
 //! the field, because a peer may send anything.
 
+mod artifact;
+mod blob;
 mod error;
 mod event;
 mod host;
@@ -29,17 +31,26 @@ pub mod v1 {
 }
 
 /// Version of the contract that this build speaks. Peers with different numbers do not talk.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
-/// Largest message accepted by either side, in bytes. Staged files travel inside of `StartTask`, hence in all fewer
-/// than this per task.
+/// Largest message accepted by either side, in bytes. Staged files that are no blobs travel inside of `StartTask`,
+/// hence in all fewer than this per task.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// Largest piece of an output that `Fetch` sends at once, in bytes.
+/// Largest piece of a file that `Fetch`, `FetchArtifact` and `PutBlob` send at once, in bytes.
 pub const MAX_CHUNK_BYTES: usize = 256 << 10;
 
 /// Longest output that travels with the end event of its task, in bytes per stream.
 pub const MAX_INLINE_BYTES: usize = 64 << 10;
+
+/// Largest blob, in bytes.
+pub const MAX_BLOB_BYTES: u64 = 1 << 30;
+
+/// Most files that `ListArtifacts` names.
+pub const MAX_ARTIFACTS: usize = 1000;
+
+/// Longest time that `CheckReach` may take.
+pub const MAX_REACH: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Microseconds of a duration, at most `u64::MAX` (584,000 years).
 fn micros(duration: std::time::Duration) -> u64 {

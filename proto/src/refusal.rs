@@ -25,6 +25,10 @@ pub enum Refusal {
     UnknownTask,
     /// The output cannot be read, or is kept no more.
     NoOutput,
+    /// The artifact is not there, is no regular file, or shrank.
+    NoArtifact,
+    /// The agent does not have the blob.
+    UnknownBlob,
     /// The agent holds as much as it may; forget attempts first.
     Full,
     /// No port is free.
@@ -36,7 +40,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 13] = [
         Self::Protocol,
         Self::LeaseHeld,
         Self::StaleLease,
@@ -44,6 +48,8 @@ impl Refusal {
         Self::Quarantined,
         Self::UnknownTask,
         Self::NoOutput,
+        Self::NoArtifact,
+        Self::UnknownBlob,
         Self::Full,
         Self::NoPorts,
         Self::Ending,
@@ -61,6 +67,8 @@ impl Refusal {
             Self::Quarantined => "quarantined",
             Self::UnknownTask => "unknown-task",
             Self::NoOutput => "no-output",
+            Self::NoArtifact => "no-artifact",
+            Self::UnknownBlob => "unknown-blob",
             Self::Full => "full",
             Self::NoPorts => "no-ports",
             Self::Ending => "ending",
@@ -76,7 +84,7 @@ impl Refusal {
             Self::Protocol | Self::StaleLease | Self::TasksRunning | Self::Quarantined => {
                 Code::FailedPrecondition
             }
-            Self::UnknownTask | Self::NoOutput => Code::NotFound,
+            Self::UnknownTask | Self::NoOutput | Self::NoArtifact | Self::UnknownBlob => Code::NotFound,
             Self::Full | Self::NoPorts => Code::ResourceExhausted,
             Self::Ending => Code::Unavailable,
             Self::Storage => Code::Internal,

@@ -40,12 +40,15 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
         let ready = spec.ready.into_iter().enumerate().map(|(i, check)| {
             ReadyCheck::try_from(check).map_err(|error| error.within(format_args!("ready[{i}]")))
         });
+        let files = spec.files.into_iter().enumerate().map(|(i, file)| {
+            StagedFile::try_from(file).map_err(|error| error.within(format_args!("files[{i}]")))
+        });
         let placement = spec.placement.map(Placement::try_from).transpose();
         Ok(Self {
             id: id(&spec.id, "id")?,
             argv: spec.argv,
             env: spec.env.into_iter().map(|var| (var.name, var.value)).collect(),
-            files: spec.files.into_iter().map(Into::into).collect(),
+            files: files.collect::<Result<_, _>>()?,
             ready: ready.collect::<Result<_, _>>()?,
             ready_within: Duration::from_micros(spec.ready_within_us),
             placement: placement.map_err(|error| error.within("placement"))?,
@@ -63,18 +66,6 @@ fn port(number: u32) -> Result<u16, ConversionError> {
     match u16::try_from(number) {
         Ok(port) if port != 0 => Ok(port),
         _ => Err(ConversionError::new("ports", Problem::Range(number.into()))),
-    }
-}
-
-impl From<StagedFile> for v1::StagedFile {
-    fn from(file: StagedFile) -> Self {
-        Self { path: file.path, contents: file.contents.into(), executable: file.executable }
-    }
-}
-
-impl From<v1::StagedFile> for StagedFile {
-    fn from(file: v1::StagedFile) -> Self {
-        Self { path: file.path, contents: file.contents.into(), executable: file.executable }
     }
 }
 
@@ -154,7 +145,7 @@ impl From<v1::StopPolicy> for StopPolicy {
 pub(crate) mod tests {
     use std::net::SocketAddr;
 
-    use drover_model::{AttemptId, RunId, TaskId, TrialId};
+    use drover_model::{AttemptId, Blob, BlobHash, RunId, TaskId, TrialId};
     use proptest::{collection::vec, option, prelude::*};
 
     use super::*;
@@ -197,8 +188,10 @@ pub(crate) mod tests {
     }
 
     prop_compose! {
-        fn file()(path in text(), contents: Vec<u8>, executable: bool) -> StagedFile {
-            StagedFile { path, contents, executable }
+        fn file()(path in text(), contents: Vec<u8>, executable: bool, blob: Option<([u8; 32], u64)>) -> StagedFile {
+            let blob = blob.map(|(hash, size)| Blob { hash: BlobHash(hash), size });
+            let contents = if blob.is_some() { Vec::new() } else { contents };
+            StagedFile { path, contents, executable, blob }
         }
     }
 

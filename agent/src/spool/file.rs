@@ -22,10 +22,7 @@ use super::{
     index::{Place, Slot},
     record::{HEADER, MAGIC, Note},
 };
-use crate::{
-    lease::Grant,
-    text::{chain, unix_us},
-};
+use crate::{clock::unix_us, lease::Grant, text::chain};
 
 /// Largest spool; no new task is accepted beyond.
 const MAX_BYTES: u64 = 256 << 20;

@@ -14,20 +14,23 @@ use drover_model::{NotStarted, StagedFile};
 use rustix::fs::{Mode, OFlags, mkdirat, open, openat};
 
 use super::Unstarted;
-use crate::text::{chain, is_disk_full};
+use crate::{
+    blobs::BlobStore,
+    text::{chain, is_disk_full},
+};
 
 /// Makes the folder `dir`, unless it is there, and writes the files into it.
-pub(super) fn stage(dir: &Path, files: &[StagedFile]) -> Result<(), Unstarted> {
+pub(super) fn stage(dir: &Path, files: &[StagedFile], blobs: &BlobStore) -> Result<(), Unstarted> {
     match std::fs::create_dir(dir) {
         Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
             return Err(StageError::Io { path: dir.to_owned(), source }.into());
         }
         _ => {}
     }
-    files.iter().try_for_each(|file| write(dir, file).map_err(Into::into))
+    files.iter().try_for_each(|file| write(dir, file, blobs).map_err(Into::into))
 }
 
-fn write(dir: &Path, file: &StagedFile) -> Result<(), StageError> {
+fn write(dir: &Path, file: &StagedFile, blobs: &BlobStore) -> Result<(), StageError> {
     let path = Path::new(&file.path);
     let names = components(path)?;
     let fail = |source: rustix::io::Errno| match source {
@@ -49,10 +52,12 @@ fn write(dir: &Path, file: &StagedFile) -> Result<(), StageError> {
     let create = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // A server that gives up its privileges reads them as another user.
     let mode = Mode::from_raw_mode(if file.executable { 0o755 } else { 0o644 });
-    let opened = openat(&at, *name, create, mode).map_err(fail)?;
-    File::from(opened)
-        .write_all(&file.contents)
-        .map_err(|source| StageError::Io { path: path.to_owned(), source })
+    let mut opened = File::from(openat(&at, *name, create, mode).map_err(fail)?);
+    let written = match &file.blob {
+        Some(blob) => blobs.copy(blob, &mut opened),
+        None => opened.write_all(&file.contents),
+    };
+    written.map_err(|source| StageError::Io { path: path.to_owned(), source })
 }
 
 /// The names in a path that stays below where it starts.
@@ -107,7 +112,13 @@ mod tests {
     use super::*;
 
     fn file(path: &str) -> StagedFile {
-        StagedFile { path: path.to_owned(), contents: b"text".to_vec(), executable: path.ends_with(".sh") }
+        let contents = b"text".to_vec();
+        StagedFile { path: path.to_owned(), contents, executable: path.ends_with(".sh"), blob: None }
+    }
+
+    fn stage(dir: &Path, files: &[StagedFile]) -> Result<(), Unstarted> {
+        let none = tempfile::tempdir().unwrap();
+        super::stage(dir, files, &BlobStore::open(none.path().to_owned()))
     }
 
     #[test]

@@ -23,14 +23,18 @@ mod ready;
 mod run;
 mod start;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use drover_model::{EndKind, NotStarted, OutputSummary, TaskEnd, Usage};
+use drover_supervise::GateKey;
 use tokio::sync::watch;
 
 pub use files::remove;
 pub use output::Outputs;
+pub use ready::{Target, reach};
 pub use run::run;
+
+use crate::{blobs::Pins, clock::monotonic_ns};
 
 /// What others want of a running task. Each part only ever grows, so that the latest value says everything.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,6 +43,8 @@ pub struct Wish {
     pub stop: Stop,
     /// Its barrier opened, for this instant of `CLOCK_MONOTONIC` in nanoseconds.
     pub release_at_ns: Option<u64>,
+    /// When its gate was opened, on the same clock; `None` if it has to open it itself.
+    pub opened_ns: Option<u64>,
 }
 
 /// How urgently a task should end.
@@ -63,14 +69,28 @@ pub struct LiveTask {
     pub output_limit: u64,
     /// What it wrote so far.
     pub outputs: Arc<Outputs>,
+    key: Arc<OnceLock<GateKey>>,
+    /// Keeps the blobs that it names.
+    _pins: Pins,
+}
+
+/// Where a running task learns what others want of it, and leaves what they need for that.
+#[derive(Debug)]
+pub struct Orders {
+    /// What others want.
+    pub wish: watch::Receiver<Wish>,
+    /// The key to its gate, once it waits there.
+    pub key: Arc<OnceLock<GateKey>>,
 }
 
 impl LiveTask {
     /// A task that is about to run, and where it learns what others want of it.
     #[must_use]
-    pub fn new(hold: bool, output_limit: u64, outputs: Arc<Outputs>) -> (Self, watch::Receiver<Wish>) {
+    pub fn new(hold: bool, output_limit: u64, outputs: Arc<Outputs>, pins: Pins) -> (Self, Orders) {
         let (wish, receiver) = watch::channel(Wish::default());
-        (Self { wish, hold, output_limit, outputs }, receiver)
+        let key = Arc::new(OnceLock::new());
+        let orders = Orders { wish: receiver, key: Arc::clone(&key) };
+        (Self { wish, hold, output_limit, outputs, key, _pins: pins }, orders)
     }
 
     /// Asks it to end by its stop policy.
@@ -93,9 +113,35 @@ impl LiveTask {
 
     /// Its gate, if it is held and not released.
     #[must_use]
-    pub fn gate(&self) -> Option<watch::Sender<Wish>> {
+    pub fn gate(&self) -> Option<Gate> {
         let closed = self.hold && self.wish.borrow().release_at_ns.is_none();
-        closed.then(|| self.wish.clone())
+        closed.then(|| Gate { wish: self.wish.clone(), key: Arc::clone(&self.key) })
+    }
+}
+
+/// Where a held task waits.
+#[derive(Debug)]
+pub struct Gate {
+    wish: watch::Sender<Wish>,
+    key: Arc<OnceLock<GateKey>>,
+}
+
+impl Gate {
+    /// Opens it, unless the task is to be stopped. Returns when that was, on `CLOCK_MONOTONIC` in nanoseconds; `None` if the
+    /// task has to open it itself, because it does not wait there yet.
+    #[must_use]
+    pub fn open(&self) -> Option<u64> {
+        let key = self.key.get().filter(|_| self.wish.borrow().stop == Stop::No)?;
+        key.open().ok().map(|()| monotonic_ns())
+    }
+
+    /// Tells the task that its barrier opened for the instant `at_ns`, and what [`Self::open`] returned.
+    pub fn tell(&self, at_ns: u64, opened_ns: Option<u64>) {
+        self.wish.send_modify(|wish| {
+            if wish.release_at_ns.is_none() {
+                (wish.release_at_ns, wish.opened_ns) = (Some(at_ns), opened_ns);
+            }
+        });
     }
 }
 

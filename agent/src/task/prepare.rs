@@ -1,6 +1,6 @@
 //! What must be true before a task's process is made: its files are there, its ports are free, its CPUs exist.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use drover_model::{NotStarted, TaskSpec};
 use drover_supervise::{CpuSet, SpawnError, ports, resolve};
@@ -17,11 +17,23 @@ pub(super) struct Prepared {
     pub(super) cpus: Option<CpuSet>,
 }
 
-/// Prepares a task.
+/// Writes a task's files into its attempt's folder. Those with blobs may be long, so another thread copies them.
+pub(super) async fn stage(agent: &Arc<Agent>, spec: &TaskSpec) -> Result<(), Unstarted> {
+    let cwd = agent.dir.paths.work().join(spec.id.attempt.to_string());
+    if spec.files.iter().all(|file| file.blob.is_none()) {
+        return files::stage(&cwd, &spec.files, &agent.blobs);
+    }
+    let (blobs, staged) = (Arc::clone(&agent.blobs), spec.files.clone());
+    let staging = tokio::task::spawn_blocking(move || files::stage(&cwd, &staged, &blobs));
+    staging.await.unwrap_or_else(|error| {
+        Err(Unstarted { cause: NotStarted::Other, detail: format!("its files were not written: {error}") })
+    })
+}
+
+/// Prepares a task whose files are there.
 pub(super) fn prepare(agent: &Agent, spec: &TaskSpec) -> Result<Prepared, Unstarted> {
     let attempt = spec.id.attempt.to_string();
     let cwd = agent.dir.paths.work().join(&attempt);
-    files::stage(&cwd, &spec.files)?;
     check_ports(&spec.ports)?;
     let cpus = match spec.placement {
         Some(wanted) => {

@@ -4,7 +4,7 @@ use std::{
     os::fd::OwnedFd,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use drover_model::{Counters, TaskEnd, TaskEventKind, TaskId, TaskSpec};
@@ -16,25 +16,27 @@ use tokio::{
 };
 
 use super::{
-    Stop, Unstarted, Wish, cpus,
+    Orders, Stop, Unstarted, Wish, cpus,
     end::{self, Finished},
     kill::kill,
     life::{Effect, Input, Life},
     logwatch::LogWatch,
     output::{Outputs, Pipes},
+    prepare::stage,
     ready::{Probes, ReadyWait},
     start::{Fresh, count, start},
 };
-use crate::{
-    agent::Agent,
-    text::{chain, monotonic_ns},
-};
+use crate::{agent::Agent, clock::monotonic_ns, text::chain};
 
 /// Runs an accepted task to its end, and records that.
-pub async fn run(agent: Arc<Agent>, spec: TaskSpec, outputs: Arc<Outputs>, mut wish: watch::Receiver<Wish>) {
+pub async fn run(agent: Arc<Agent>, spec: TaskSpec, outputs: Arc<Outputs>, mut orders: Orders) {
     let certain = CertainEnd { agent: &agent, id: &spec.id };
-    let end = match start(&agent, &spec, &wish) {
-        Ok(fresh) => live(&agent, &spec, &outputs, &mut wish, fresh).await,
+    let fresh = match stage(&agent, &spec).await {
+        Ok(()) => start(&agent, &spec, &orders.wish),
+        Err(unstarted) => Err(unstarted),
+    };
+    let end = match fresh {
+        Ok(fresh) => live(&agent, &spec, &outputs, &mut orders, fresh).await,
         Err(unstarted) => unstarted.into(),
     };
     certain.record(end);
@@ -64,7 +66,7 @@ async fn live(
     agent: &Agent,
     spec: &TaskSpec,
     outputs: &Outputs,
-    wish: &mut watch::Receiver<Wish>,
+    orders: &mut Orders,
     fresh: Fresh,
 ) -> TaskEnd {
     if let Some(unstarted) = fresh.wrong_cpus() {
@@ -73,6 +75,9 @@ async fn live(
     }
     let Fresh { prepared, child, exited, mut pipes, cpus, counters, at } = fresh;
     agent.record(&spec.id, TaskEventKind::Started { pid: child.pid(), cpus: cpus.to_string() });
+    if let Some(key) = child.key() {
+        let _ = orders.key.set(key);
+    }
     if spec.hold {
         agent.record(&spec.id, TaskEventKind::Armed);
     }
@@ -91,7 +96,7 @@ async fn live(
     let timer = Box::pin(sleep_until(life.wake_at().into()));
     let ready = if spec.hold { ReadyWait::none() } else { ReadyWait::start(probes, at) };
     let mut running = Running { probes, life, timer, ready, held: spec.hold, started: at, cpus, counters };
-    let over = running.watch(&exited, &mut pipes, outputs, wish).await;
+    let over = running.watch(&exited, &mut pipes, outputs, &mut orders.wish).await;
     let ended = Instant::now();
     let (life, cpus, counters, started) = running.into_parts();
     let (child, doomed) = (unlocked(child), unlocked(doomed));
@@ -234,9 +239,13 @@ impl<'a> Running<'a> {
         let Probes { agent, spec, .. } = self.probes;
         self.held = false;
         self.counters = count(agent, spec);
+        // Does nothing if it is open.
         self.child().release()?;
-        self.started = Instant::now();
-        let late_us = if at_ns == 0 { 0 } else { monotonic_ns().saturating_sub(at_ns) / 1000 };
+        let (now, now_ns) = (Instant::now(), monotonic_ns());
+        let opened_ns = wish.opened_ns.unwrap_or(now_ns);
+        let since = Duration::from_nanos(now_ns.saturating_sub(opened_ns));
+        self.started = now.checked_sub(since).unwrap_or(now);
+        let late_us = if at_ns == 0 { 0 } else { opened_ns.saturating_sub(at_ns) / 1000 };
         // The others of this barrier open their gates before this one waits for its `exec`.
         tokio::task::yield_now().await;
         agent.record(&spec.id, TaskEventKind::Released { late_us });

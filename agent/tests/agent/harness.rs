@@ -24,6 +24,9 @@ use tonic::{
 /// Far more than anything here takes; a test that hangs fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The agent's program.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_drover-agent");
+
 /// Awaits something that has to come.
 pub async fn within<T>(future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.expect("nothing happened for a minute")
@@ -41,8 +44,27 @@ impl Agent {
     }
 
     pub fn start_with(dir: &TempDir, arguments: &[&str]) -> Self {
+        Self::start_as(dir, Command::new(PROGRAM), arguments)
+    }
+
+    /// One that sees this environment variable.
+    pub fn start_in(dir: &TempDir, name: &str, value: &str) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command.env(name, value);
+        Self::start_as(dir, command, &[])
+    }
+
+    /// One that cannot write files longer than this.
+    pub fn start_limited(dir: &TempDir, bytes: u64) -> Self {
+        let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", bytes / 512);
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, PROGRAM]);
+        Self::start_as(dir, command, &[])
+    }
+
+    fn start_as(dir: &TempDir, mut command: Command, arguments: &[&str]) -> Self {
         let dir = dir.path().join("agent");
-        let mut process = Command::new(env!("CARGO_BIN_EXE_drover-agent"))
+        let mut process = command
             .arg("serve")
             .arg("--dir")
             .arg(&dir)

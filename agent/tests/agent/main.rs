@@ -6,11 +6,15 @@
     reason = "tests fail by panicking, helpers too"
 )]
 
+mod artifacts;
 mod barrier;
+mod blobs;
+mod clock;
 mod ends;
 mod harness;
 mod lease;
 mod output;
+mod reach;
 mod ready;
 mod recovery;
 mod serving;

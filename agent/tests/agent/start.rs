@@ -58,6 +58,7 @@ async fn expect_a_clean_environment_and_the_attempts_folder_when_a_task_runs() {
         path: path.into(),
         contents: contents.into(),
         executable,
+        blob: None,
     };
     spec.files = vec![file("sub/conf", "text\n", false), file("tool", "#!/bin/sh\necho tool\n", true)];
     let end = session.run(&spec).await;
@@ -132,7 +133,7 @@ async fn expect_no_start_and_nothing_written_when_a_staged_path_leaves_the_folde
     for (instance, path) in (1..).zip(["../../outside/x", "/tmp/../etc/x", "link/x"]) {
         let mut spec = session.shell(0, "true");
         spec.id.instance = instance;
-        spec.files = vec![StagedFile { path: path.into(), contents: vec![], executable: false }];
+        spec.files = vec![StagedFile { path: path.into(), contents: vec![], executable: false, blob: None }];
         let EndKind::NotStarted(NotStarted::Other, detail) = session.run(&spec).await.kind else {
             panic!("{path}")
         };

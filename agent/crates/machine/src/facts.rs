@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use drover_model::HostFacts;
+use rustix::process::{Resource, getrlimit};
 
-use crate::{source::Source, topology};
+use crate::{features::features, source::Source, topology};
 
 /// Settings that change what the network and process experiments measure, and so belong to every record.
 pub const SYSCTLS: [&str; 9] = [
@@ -19,7 +20,20 @@ pub const SYSCTLS: [&str; 9] = [
     "kernel.sem",
 ];
 
-/// Facts about this host. What the kernel does not expose is `None` or empty.
+/// Facts about this host, of which an agent keeps its state in `state_dir`. What the kernel does not expose is `None` or empty.
+#[must_use]
+pub fn agent_facts(containment: &str, cgroup_version: u32, state_dir: &Path) -> HostFacts {
+    let free = rustix::fs::statvfs(state_dir).ok();
+    HostFacts {
+        uid: Some(rustix::process::geteuid().as_raw()),
+        state_free_bytes: free.map(|free| free.f_bavail.saturating_mul(free.f_frsize)),
+        open_files_limit: getrlimit(Resource::Nofile).current,
+        features: features(Source { root: Path::new("/") }, containment),
+        ..facts(containment, cgroup_version)
+    }
+}
+
+/// Facts about this host that do not depend on who asks. What the kernel does not expose is `None` or empty.
 #[must_use]
 pub fn facts(containment: &str, cgroup_version: u32) -> HostFacts {
     let name = rustix::system::uname();
@@ -58,6 +72,7 @@ pub fn facts_below(root: &Path, containment: &str, cgroup_version: u32) -> HostF
         hypervisor: hypervisor(source, &cpuinfo),
         clocksource: text("sys/devices/system/clocksource/clocksource0/current_clocksource")
             .unwrap_or_default(),
+        ..HostFacts::default()
     }
 }
 

@@ -3,8 +3,9 @@
 
 mod counters;
 mod facts;
+mod features;
 mod source;
 mod topology;
 
 pub use counters::{CounterReader, CountersError};
-pub use facts::{SYSCTLS, facts, facts_below};
+pub use facts::{SYSCTLS, agent_facts, facts, facts_below};

@@ -34,7 +34,7 @@ impl Source<'_> {
         names
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 }

@@ -4,7 +4,10 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -43,11 +46,45 @@ pub(crate) enum Scope {
 /// Where a held task waits, and what is needed to explain that its program could not be executed.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    pub(crate) socket: OwnedFd,
-    pub(crate) open: bool,
+    pub(crate) key: GateKey,
     pub(crate) command: String,
     pub(crate) program: PathBuf,
     pub(crate) cwd: PathBuf,
+}
+
+/// Opens the gate of a held task from any thread. It does not matter what has become of the task meanwhile.
+#[derive(Clone, Debug)]
+pub struct GateKey(Arc<Lock>);
+
+#[derive(Debug)]
+struct Lock {
+    socket: OwnedFd,
+    open: AtomicBool,
+}
+
+impl GateKey {
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self(Arc::new(Lock { socket, open: AtomicBool::new(false) }))
+    }
+
+    /// As [`Child::release`].
+    ///
+    /// # Errors
+    ///
+    /// When the held process is gone.
+    pub fn open(&self) -> Result<(), SpawnError> {
+        if self.0.open.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        sys::open_gate(self.0.socket.as_fd()).map_err(|_| {
+            self.0.open.store(false, Ordering::Release);
+            SpawnError::NeverReleased
+        })
+    }
+
+    fn is_open(&self) -> bool {
+        self.0.open.load(Ordering::Acquire)
+    }
 }
 
 impl Child {
@@ -70,14 +107,13 @@ impl Child {
     ///
     /// When the held process is gone.
     pub fn release(&mut self) -> Result<(), SpawnError> {
-        match &mut self.gate {
-            Some(gate) if !gate.open => {
-                sys::open_gate(gate.socket.as_fd()).map_err(|_| SpawnError::NeverReleased)?;
-                gate.open = true;
-                Ok(())
-            }
-            _ => Ok(()),
-        }
+        self.gate.as_ref().map_or(Ok(()), |gate| gate.key.open())
+    }
+
+    /// The key to the gate of a held task, for a thread that opens it at the right instant.
+    #[must_use]
+    pub fn key(&self) -> Option<GateKey> {
+        self.gate.as_ref().map(|gate| gate.key.clone())
     }
 
     /// Waits until a released task has executed its command (some 0.3 ms), or says why it could not; the process has
@@ -88,7 +124,7 @@ impl Child {
     /// Those of `spawn` that concern the command.
     pub fn await_exec(&mut self) -> Result<(), SpawnError> {
         match self.gate.take() {
-            Some(gate) if gate.open => match sys::exec_failure(gate.socket.as_fd()) {
+            Some(gate) if gate.key.is_open() => match sys::exec_failure(gate.key.0.socket.as_fd()) {
                 None => Ok(()),
                 Some(failure) => Err(launch::failure(failure, &gate.command, &gate.program, &gate.cwd, None)),
             },

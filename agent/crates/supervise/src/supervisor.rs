@@ -13,7 +13,7 @@ use rustix::process::PidfdFlags;
 
 use crate::{
     Child, Config, Containment, Launch, OrphanError, OrphanReport, SetupError, SpawnError,
-    child::{Gate, Scope},
+    child::{Gate, GateKey, Scope},
     contain::{CgroupPlaces, Group, MARKER, Slot, SlotKind, Slots, is_foreign, wait_for},
     launch, orphans, proc,
     registry::REGISTRY,
@@ -135,8 +135,7 @@ impl Supervisor {
             }
         };
         let gate = start.gate.map(|socket| Gate {
-            socket,
-            open: false,
+            key: GateKey::new(socket),
             command: launch.argv.first().cloned().unwrap_or_default(),
             program,
             cwd: launch.cwd.to_owned(),

@@ -3,7 +3,9 @@
 mod command;
 mod http;
 mod probe;
+mod reach;
 mod wait;
 
 pub(super) use probe::Probes;
+pub use reach::{Target, reach};
 pub(super) use wait::ReadyWait;

@@ -18,13 +18,13 @@ use super::{
 use crate::{agent::Agent, text::chain};
 
 /// Pause before the second probe; doubled for each further one. tokio's timers count milliseconds.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Longest pause: how late a task can be seen ready.
-const MAX_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const MAX_PAUSE: Duration = Duration::from_millis(50);
 
 /// Longest time one probe may take.
-const PROBE_LIMIT: Duration = Duration::from_secs(5);
+pub(super) const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
 /// What the probes of a task need.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +98,7 @@ impl Probes<'_> {
     }
 }
 
-async fn tcp(address: SocketAddr) -> io::Result<()> {
+pub(super) async fn tcp(address: SocketAddr) -> io::Result<()> {
     TcpStream::connect(address).await.map(drop)
 }
 

@@ -44,6 +44,27 @@ pub struct HostFacts {
     pub hypervisor: Option<String>,
     /// Clock source in use.
     pub clocksource: String,
+    /// User id of the agent; without 0, some features fall away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Bytes that the agent may still write to the file system of its state directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_free_bytes: Option<u64>,
+    /// Descriptors that the agent and each of its tasks may have open (`RLIMIT_NOFILE`, soft); `None` for no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_files_limit: Option<u64>,
+    /// What the agent can do here, and what falls away.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<HostFeature>,
+}
+
+/// Something that an agent can do on some hosts only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostFeature {
+    /// What: `cgroups`, `cpu-hotplug`, `kernel-log`, `low-ports`, `other-users`, `reboot` or `sysctls`.
+    pub name: String,
+    /// Why it is not available; `None` if it is.
+    pub missing: Option<String>,
 }
 
 /// One online CPU.

@@ -89,6 +89,10 @@ pub struct Measurement {
     pub doubts: Vec<Doubt>,
     /// Figures as the tool itself reported them, under the tool's own names, where ours were reconciled.
     pub reported: BTreeMap<String, String>,
+    /// Every latency, as a histogram in nanoseconds: HdrHistogram V2 encoding in base64, where the tool gives one. With it,
+    /// quantiles of several tasks can be told as those of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<String>,
 }
 
 impl Measurement {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::TaskId;
+use crate::{BlobHash, TaskId};
 
 /// What an agent executes: one instance of a role, fully rendered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,10 +43,22 @@ pub struct TaskSpec {
 pub struct StagedFile {
     /// Relative path below the attempt's folder: no `..`, not absolute.
     pub path: String,
-    /// Contents.
+    /// Contents; empty when `blob` names them.
     pub contents: Vec<u8>,
     /// Whether it may be executed.
     pub executable: bool,
+    /// Contents that the agent has already, because they are too long to travel with the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<Blob>,
+}
+
+/// Contents of a file, kept by an agent under their hash.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Blob {
+    /// Which.
+    pub hash: BlobHash,
+    /// Their length in bytes.
+    pub size: u64,
 }
 
 /// One condition of readiness, probed on the task's own host.

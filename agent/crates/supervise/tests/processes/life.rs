@@ -165,6 +165,26 @@ fn expect_no_exec_before_the_release_when_a_task_is_held() {
 }
 
 #[test]
+fn expect_one_release_when_another_thread_has_the_key() {
+    with_each_containment(|lab| {
+        let mut task = lab.start(&["/bin/echo", "released"], |a| a.hold = true).unwrap();
+        let key = task.child.key().unwrap();
+        let other = key.clone();
+        std::thread::spawn(move || other.open()).join().unwrap().unwrap();
+        key.open().unwrap();
+        task.child.release().unwrap();
+        task.child.await_exec().unwrap();
+        assert_eq!(task.rest(), "released\n", "{}", lab.name());
+        assert!(task.child.key().is_none());
+
+        let mut killed = lab.start(&["/bin/echo", "released"], |a| a.hold = true).unwrap();
+        let key = killed.child.key().unwrap();
+        killed.child.kill_tree().unwrap();
+        assert!(key.open().is_err());
+    });
+}
+
+#[test]
 fn expect_the_reason_after_the_release_when_a_held_command_cannot_run() {
     with_each_containment(|lab| {
         let script = lab.file("script", "#!/no/such/shell\n", 0o755);

@@ -1,0 +1,103 @@
+//! What an agent can do on this host, and why not: some of it needs root, some a kernel that has it.
+
+use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, path::Path};
+
+use drover_model::HostFeature;
+use rustix::fs::{Access, OFlags, access};
+
+use crate::source::Source;
+
+/// Bits of capability masks, from `capability(7)`.
+const CAP_SETUID: u32 = 7;
+const CAP_NET_BIND_SERVICE: u32 = 10;
+const CAP_SYS_BOOT: u32 = 22;
+
+/// What the namespaces that the machine starts with are called (`PROC_PID_INIT_INO` and `PROC_USER_INIT_INO` of Linux).
+const FIRST_NAMESPACES: [(&str, &str); 2] = [("pid", "pid:[4026531836]"), ("user", "user:[4026531837]")];
+
+/// Everything that may fall away. `containment` is how process trees are contained.
+pub(crate) fn features(source: Source<'_>, containment: &str) -> Vec<HostFeature> {
+    let mut features = vec![
+        ("cgroups", cgroups(containment)),
+        ("cpu-hotplug", cpu_hotplug(source)),
+        ("kernel-log", kernel_log(source)),
+        ("low-ports", low_ports(source)),
+        ("other-users", needs(source, CAP_SETUID, "CAP_SETUID")),
+        ("reboot", reboot(source)),
+        ("sysctls", sysctls(source)),
+    ];
+    features.sort_unstable_by_key(|(name, _)| *name);
+    let feature = |(name, missing): (&str, Option<String>)| HostFeature { name: name.to_owned(), missing };
+    features.into_iter().map(feature).collect()
+}
+
+fn cgroups(containment: &str) -> Option<String> {
+    let why = "no cgroup can be made here; process trees are followed by sessions and a marker instead";
+    (!containment.starts_with("cgroup")).then(|| why.to_owned())
+}
+
+/// The first CPU cannot be taken offline on many machines, the others can.
+fn cpu_hotplug(source: Source<'_>) -> Option<String> {
+    const DIR: &str = "sys/devices/system/cpu";
+    let is_cpu = |name: &String| {
+        name.strip_prefix("cpu").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let switches = source.names(DIR).into_iter().filter(is_cpu).map(|name| format!("{DIR}/{name}/online"));
+    let switches: Vec<_> = switches.map(|path| source.path(&path)).filter(|path| path.exists()).collect();
+    match switches.first() {
+        None => Some("no CPU of this host can be taken offline".to_owned()),
+        Some(switch) => not_writable(switch),
+    }
+}
+
+fn kernel_log(source: Source<'_>) -> Option<String> {
+    let path = source.path("dev/kmsg");
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    match OpenOptions::new().read(true).custom_flags(nonblocking).open(&path) {
+        Ok(_) => None,
+        Err(error) => Some(format!("cannot read {}: {error}", path.display())),
+    }
+}
+
+fn low_ports(source: Source<'_>) -> Option<String> {
+    let first: u32 = source.number("proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap_or(1024);
+    if first <= 1 {
+        return None;
+    }
+    needs(source, CAP_NET_BIND_SERVICE, "CAP_NET_BIND_SERVICE")
+        .map(|why| format!("ports below {first}: {why}"))
+}
+
+fn reboot(source: Source<'_>) -> Option<String> {
+    // In a PID namespace of its own, reboot(2) ends the namespace and not the machine; in a user namespace of its own, no
+    // capability counts for the machine.
+    for (name, first) in FIRST_NAMESPACES {
+        let own = std::fs::read_link(source.path(&format!("proc/self/ns/{name}")));
+        if own.is_ok_and(|own| own != Path::new(first)) {
+            return Some(format!("the agent runs in a {name} namespace of its own"));
+        }
+    }
+    needs(source, CAP_SYS_BOOT, "CAP_SYS_BOOT")
+}
+
+fn sysctls(source: Source<'_>) -> Option<String> {
+    not_writable(&source.path("proc/sys/net/core/somaxconn"))
+}
+
+fn not_writable(path: &Path) -> Option<String> {
+    access(path, Access::WRITE_OK).err().map(|error| {
+        let error = std::io::Error::from(error);
+        format!("cannot write {}: {error}", path.display())
+    })
+}
+
+/// Whether the agent lacks a capability.
+fn needs(source: Source<'_>, bit: u32, name: &str) -> Option<String> {
+    let status = source.text("proc/self/status").unwrap_or_default();
+    let mask = line(&status, "CapEff").and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+    ((mask >> bit) & 1 == 0).then(|| format!("needs root, or {name}"))
+}
+
+fn line<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
+}
