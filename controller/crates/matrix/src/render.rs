@@ -158,7 +158,7 @@ impl Work<'_> {
                     return Err(Box::new(Failure::elsewhere(message)));
                 }
             };
-            Ok(StagedFile { path: file.path.clone(), contents, executable: file.executable })
+            Ok(StagedFile { path: file.path.clone(), contents, executable: file.executable, blob: None })
         };
         self.prepared.compiled.files.iter().map(one).collect()
     }
