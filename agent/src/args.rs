@@ -5,6 +5,7 @@ use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
+    bridge,
     dir::{DIR_VARIABLE, default_dir},
     own::OwnCommand,
     server,
@@ -26,6 +27,23 @@ struct Cli {
 enum Command {
     /// Serve controllers over a Unix socket
     Serve(ServeArgs),
+    /// Start an agent in the background unless one serves, for a controller that is elsewhere
+    #[command(hide = true)]
+    Start {
+        /// State directory
+        #[arg(long, value_name = "DIR", env = DIR_VARIABLE, default_value_os_t = default_dir())]
+        dir: PathBuf,
+        /// As for `serve`
+        #[arg(long, value_name = "TIME", default_value = "10m", value_parser = humantime::parse_duration)]
+        linger: Duration,
+    },
+    /// Pass standard input and output on to the agent's socket, for an ssh server that forbids forwarding
+    #[command(hide = true)]
+    Bridge {
+        /// State directory
+        #[arg(long, value_name = "DIR", env = DIR_VARIABLE, default_value_os_t = default_dir())]
+        dir: PathBuf,
+    },
     /// Run the built-in server or client
     #[command(subcommand)]
     Workload(drover_workload::Workload),
@@ -67,6 +85,18 @@ pub fn main_with_args(args: impl IntoIterator<Item = OsString>, own: OwnCommand)
                 ExitCode::from(error.exit_code())
             }
         },
+        Command::Start { dir, linger } => bridged(bridge::start(&dir, linger, own)),
+        Command::Bridge { dir } => bridged(bridge::bridge(&dir)),
         Command::Workload(workload) => workload.run(),
+    }
+}
+
+fn bridged(result: Result<(), bridge::BridgeError>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("drover-agent: {}", chain(&error));
+            ExitCode::from(server::EXIT_FAILED)
+        }
     }
 }

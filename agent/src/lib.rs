@@ -21,6 +21,7 @@ mod args;
 mod artifacts;
 mod barrier;
 mod blobs;
+mod bridge;
 mod clock;
 mod connection;
 mod dir;
@@ -39,6 +40,7 @@ mod task;
 mod text;
 
 pub use args::main_with_args;
+pub use bridge::BRIDGE_MARK;
 pub use dir::{DIR_VARIABLE, DirError, Paths, default_dir, ensure_private};
 pub use own::OwnCommand;
 pub use server::{EXIT_TAKEN, READY_LINE};

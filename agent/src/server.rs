@@ -37,7 +37,7 @@ use crate::{
 /// Exit code when another agent serves the directory.
 pub const EXIT_TAKEN: u8 = 3;
 /// Exit code for any other failure.
-const EXIT_FAILED: u8 = 4;
+pub const EXIT_FAILED: u8 = 4;
 
 /// What a starting agent writes to its standard output once it serves.
 pub const READY_LINE: &str = "ready\n";

@@ -5,6 +5,8 @@ use std::{io, path::PathBuf, time::Duration};
 use drover_agent::DirError;
 use drover_proto::ConversionError;
 
+use crate::SshError;
+
 /// Why an agent cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -96,7 +98,7 @@ pub enum ConnectError {
     },
     /// It is of a version that speaks another protocol.
     #[error(
-        "the agent at `{}` is of another version: {message}; end it (process {pid} in `lock` beside the socket) when its tasks are over",
+        "the agent at `{}` is of another version: {message}; end it when its tasks are over (its process id is in `lock` beside the socket)",
         path.display()
     )]
     Protocol {
@@ -104,9 +106,10 @@ pub enum ConnectError {
         path: PathBuf,
         /// What is different.
         message: String,
-        /// Its process, as it wrote it down.
-        pid: String,
     },
+    /// Its host cannot be reached over ssh, or no agent be had there.
+    #[error(transparent)]
+    Ssh(#[from] SshError),
     /// Its answer is malformed.
     #[error("the agent's answer is not valid")]
     Reply(#[from] ConversionError),

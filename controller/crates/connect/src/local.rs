@@ -6,37 +6,24 @@ use std::{
     io,
     os::unix::fs::OpenOptionsExt,
     path::PathBuf,
-    sync::Mutex,
     time::Duration,
 };
 
 use drover_agent::{Paths, ensure_private};
-use drover_proto::{Hello, MAX_MESSAGE_BYTES, PROTOCOL, Refusal, v1, v1::agent_client::AgentClient};
-use hyper_util::rt::TokioIo;
 use rustix::fs::{FlockOperation, flock};
 use tokio::{net::UnixStream, sync::oneshot, time::timeout};
-use tonic::transport::{Channel, Endpoint};
-use tower::service_fn;
 
 use crate::{
-    AgentProcess, ConnectError,
+    ConnectError, Connection,
+    greet::greet,
     process::{Started, start},
 };
 
 /// Longest time to wait for another controller that is starting an agent.
 const LOCK_LIMIT: Duration = Duration::from_secs(30);
 
-/// Longest time for an agent to answer the first call.
-const HELLO_LIMIT: Duration = Duration::from_secs(10);
-
 /// Times that everything is tried when the agent found ends while it is being connected to.
 const TRIES: u32 = 3;
-
-/// Silence after which HTTP/2 asks whether the agent is there, and the time for its answer.
-const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
-
-/// Bytes that may be under way on one stream: an end event with its outputs at once.
-const WINDOW: u32 = 1 << 20;
 
 /// How to reach the agent of this machine.
 #[derive(Clone, Debug)]
@@ -48,19 +35,6 @@ pub struct LocalOptions {
     pub agent_command: Vec<OsString>,
     /// An agent that is started ends by itself when nobody needed it for this long.
     pub linger: Duration,
-}
-
-/// A connection to an agent.
-///
-/// It is not made again when it breaks: an agent that ended has to be noticed, and taken up by [`connect_local`] anew.
-#[derive(Debug)]
-pub struct Connection {
-    /// Calls the agent.
-    pub client: AgentClient<Channel>,
-    /// What the agent says of itself.
-    pub hello: Hello,
-    /// The agent's process, if it was started for this connection.
-    pub child: Option<AgentProcess>,
 }
 
 /// Connects to the agent of this machine; starts one if there is none. Safe to be called by several controllers at once:
@@ -110,68 +84,6 @@ async fn dial(paths: &Paths) -> Result<Option<UnixStream>, ConnectError> {
         }
         Err(source) => Err(ConnectError::Socket { path: paths.socket(), source }),
     }
-}
-
-async fn greet(
-    stream: UnixStream,
-    paths: &Paths,
-    child: Option<AgentProcess>,
-) -> Result<Connection, ConnectError> {
-    let channel = channel(stream).await.map_err(|source| ConnectError::Transport {
-        path: paths.socket(),
-        log: paths.log(),
-        source,
-    })?;
-    let mut client = AgentClient::new(channel)
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES);
-    let request =
-        v1::HelloRequest { protocol: PROTOCOL, controller_version: env!("CARGO_PKG_VERSION").to_owned() };
-    let (path, log) = (paths.socket(), paths.log());
-    let reply = match timeout(HELLO_LIMIT, client.hello(request)).await {
-        Ok(Ok(reply)) => reply.into_inner(),
-        Ok(Err(status)) => return Err(refused(status, paths)),
-        Err(_) => return Err(ConnectError::Silent { path, waited: HELLO_LIMIT, log }),
-    };
-    let hello = Hello::try_from(reply)?;
-    if hello.protocol != PROTOCOL {
-        let message = format!("it speaks protocol {}, this controller {PROTOCOL}", hello.protocol);
-        return Err(ConnectError::Protocol { path, message, pid: pid(paths) });
-    }
-    Ok(Connection { client, hello, child })
-}
-
-/// A channel over this one stream.
-async fn channel(stream: UnixStream) -> Result<Channel, tonic::transport::Error> {
-    let stream = Mutex::new(Some(stream));
-    let once = service_fn(move |_| {
-        let stream = stream.lock().ok().and_then(|mut stream| stream.take());
-        let stream = stream.map(TokioIo::new);
-        std::future::ready(
-            stream.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "the agent is gone")),
-        )
-    });
-    // The name is not looked up: the connector has its stream already.
-    Endpoint::from_static("http://agent")
-        .http2_keep_alive_interval(KEEPALIVE.0)
-        .keep_alive_timeout(KEEPALIVE.1)
-        .keep_alive_while_idle(true)
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(4 * WINDOW)
-        .connect_with_connector(once)
-        .await
-}
-
-fn refused(status: tonic::Status, paths: &Paths) -> ConnectError {
-    let (path, message) = (paths.socket(), status.message().to_owned());
-    if Refusal::of(&status) == Some(Refusal::Protocol) {
-        return ConnectError::Protocol { path, message, pid: pid(paths) };
-    }
-    ConnectError::Refused { path, message, log: paths.log() }
-}
-
-fn pid(paths: &Paths) -> String {
-    std::fs::read_to_string(paths.lock()).unwrap_or_default().trim().to_owned()
 }
 
 /// Waits for its turn to start an agent. flock(2) knows no time limit, so a thread waits.
