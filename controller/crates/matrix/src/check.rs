@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use drover_model::{AxisValue, RunId};
 
 use crate::{
-    decode::{Draft, ExcludeDraft, MAX_CELLS, Problems},
+    decode::{self, Draft, ExcludeDraft, MAX_CELLS, Problems},
     diagnostic::Diagnostic,
     expand::{Expansion, Rule},
     expr::Expression,
+    groups::Groups,
     identity::{self, Keys},
     matrix::Parts,
     metrics::Metrics,
@@ -17,7 +18,7 @@ use crate::{
     select::{self, Options, Override},
     source::SourceText,
     space::{CellSet, Space, TooMany},
-    spec::{Axis, FileContents, Role},
+    spec::{Axis, FileContents, Role, Spread},
     template::Failure,
 };
 
@@ -28,11 +29,15 @@ const TRIED_CELLS: usize = 64;
 pub(crate) fn check(
     draft: Draft,
     options: &Options,
+    hosts_known: bool,
     mut problems: Problems,
 ) -> Result<Parts, Vec<Diagnostic>> {
+    // What names hosts is judged once they are known.
+    let open = draft.policy.spread == Spread::Each && !hosts_known;
     let (overrides, only) = command_line(&draft, options, &mut problems);
     let broken = draft.axes.len() < draft.declared.len();
-    let expansion = if broken { None } else { expand(&draft, options, overrides, &only, &mut problems) };
+    let expansion =
+        if broken { None } else { expand(&draft, options, overrides, &only, open, &mut problems) };
     // A broken role has ports that nobody knows; what names them cannot be judged.
     if draft.roles.len() == draft.declared_roles.len() {
         let axes = draft.declared.iter().map(String::as_str);
@@ -42,17 +47,22 @@ pub(crate) fn check(
     let Some(expansion) = expansion.filter(|_| problems.is_empty()) else {
         return Err(problems.into_list());
     };
+    let groups = Groups::new(&expansion.space, &draft.table, draft.policy.spread);
     Ok(Parts {
         source: problems.source().clone(),
         name: draft.name,
         about: draft.about,
         requires: draft.requires,
+        metrics: Metrics::new(draft.metrics, &draft.roles),
         roles: draft.roles,
-        metrics: Metrics::new(draft.metrics),
         policy: draft.policy,
         table: draft.table,
         references: draft.references,
+        file_limit: draft.limits.file,
+        options: options.clone(),
+        spread_span: draft.spread_span,
         expansion,
+        groups,
     })
 }
 
@@ -94,13 +104,15 @@ fn expand(
     options: &Options,
     overrides: Vec<Override>,
     only: &[(Expression, SourceText)],
+    open: bool,
     problems: &mut Problems,
 ) -> Option<Expansion> {
     let before = problems.count();
     let axes: Vec<Axis> =
         draft.axes.iter().map(|axis| Axis { name: axis.name.clone(), values: axis.values.clone() }).collect();
     let included: Vec<Vec<AxisValue>> = draft.include.iter().map(|cell| cell.values.clone()).collect();
-    let limit = options.cell_limit.unwrap_or(draft.limit).min(MAX_CELLS);
+    let limit = options.cell_limit.unwrap_or(draft.limits.cells).min(MAX_CELLS);
+    let judge = if open { Judge::ButHosts } else { Judge::All };
     // The file's own cells, before the command line narrows them: its rules are judged by these.
     let file = Space::new(axes.clone(), &draft.zip, included.clone(), limit);
     let narrowed = !overrides.is_empty();
@@ -108,14 +120,14 @@ fn expand(
     let space = match (narrowed, file) {
         (false, Ok(space)) => {
             included_twice(&space, draft, problems);
-            rules(&space, &draft.exclude, true, problems);
+            rules(&space, &draft.exclude, judge, problems);
             Ok(space)
         }
         (false, Err(error)) => Err(error),
         (true, file) => {
             if let Ok(file) = file {
                 included_twice(&file, draft, problems);
-                rules(&file, &draft.exclude, true, problems);
+                rules(&file, &draft.exclude, judge, problems);
             }
             // What `--set` puts into the product is no longer an extra cell.
             Space::new(axes.clone(), &draft.zip, Vec::new(), limit).and_then(|product| {
@@ -135,7 +147,7 @@ fn expand(
     if problems.count() > before {
         return None;
     }
-    let rules = rules(&space, &draft.exclude, false, problems);
+    let rules = rules(&space, &draft.exclude, Judge::Nothing, problems);
     let mut sets = Vec::new();
     for (expression, source) in only {
         match CellSet::new(&space, expression) {
@@ -151,7 +163,9 @@ fn expand(
     let described: Vec<_> = draft.metrics.iter().map(|draft| draft.metric.clone()).collect();
     let keys = Keys::new(identity::fingerprint(&draft.roles, &described), space.axes());
     let expansion = Expansion { space, rules, only: sets, keys };
-    if problems.count() == before {
+    let names_host = |expression: &Expression| expression.variables.iter().any(|name| name == decode::HOST);
+    let mut conditions = draft.exclude.iter().map(|rule| &rule.when).chain(only.iter().map(|(only, _)| only));
+    if problems.count() == before && !(open && conditions.any(names_host)) {
         something_runs(&expansion, draft, only, problems);
     }
     Some(expansion)
@@ -212,14 +226,25 @@ fn included_twice(space: &Space, draft: &Draft, problems: &mut Problems) {
     }
 }
 
-/// Evaluates `exclude`. With `report`, mistakes and rules that exclude nothing are reported.
-fn rules(space: &Space, drafts: &[ExcludeDraft], report: bool, problems: &mut Problems) -> Vec<Rule> {
+/// Which rules that exclude nothing are mistakes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Judge {
+    Nothing,
+    /// All but those that name a host.
+    ButHosts,
+    All,
+}
+
+/// Evaluates `exclude`; rules that exclude nothing are reported as far as they are judged.
+fn rules(space: &Space, drafts: &[ExcludeDraft], judge: Judge, problems: &mut Problems) -> Vec<Rule> {
     let mut rules = Vec::new();
     for draft in drafts {
         let scalar = &draft.when.scalar;
         match CellSet::new(space, &draft.when) {
             Ok(cells) => {
-                if report && cells.is_empty() {
+                let named = draft.when.variables.iter().any(|name| name == decode::HOST);
+                let judged = judge == Judge::All || (judge == Judge::ButHosts && !named);
+                if judged && cells.is_empty() {
                     let help = values_of(space, &draft.when);
                     problems.add(scalar.span.clone(), format!("`{}` excludes no cell", scalar.text), help);
                 }
@@ -321,15 +346,22 @@ pub(crate) fn templates<'a>(
     expansion: Option<&Expansion>,
 ) -> Vec<Diagnostic> {
     let (renderer, mut failures) = Renderer::compile(axes, roles);
-    let endpoints: Vec<Endpoint> = roles.iter().map(sample_endpoint).collect();
+    let endpoints: Vec<Vec<Endpoint>> = roles.iter().map(sample_endpoints).collect();
     let (run, dir) = (RunId(uuid::Uuid::nil()), "/tmp/drover/attempt");
-    let context = RenderContext { run, repetition: 1, dir, endpoints: &endpoints };
+    let context = |instance| RenderContext { run, repetition: 1, dir, instance, endpoints: &endpoints };
+    // The first and the last instance of every role: an index that runs out of a list does so at an end.
+    let tasks = || {
+        let ends = |role: &Role| if role.tasks() > 1 { vec![0, role.tasks() - 1] } else { vec![0] };
+        roles.iter().enumerate().flat_map(move |(place, role)| {
+            ends(role).into_iter().map(move |instance| (place, context(instance)))
+        })
+    };
     let cells = expansion.into_iter().flat_map(|expansion| {
         let runs = |cell: &u32| expansion.excluded(*cell).is_none();
         expansion.space.samples(TRIED_CELLS).into_iter().filter(runs).map(|cell| expansion.build(cell))
     });
     for cell in cells {
-        for mut failure in (0..roles.len()).flat_map(|role| renderer.failures(role, &cell, &context)) {
+        for mut failure in tasks().flat_map(|(role, context)| renderer.failures(role, &cell, &context)) {
             // A NUL that stands in the file has been reported where it stands.
             let reported = failure.template.as_str().contains('\0');
             if !reported && !failures.iter().any(|known| known.place == failure.place) {
@@ -358,7 +390,8 @@ fn diagnose(matrix: &SourceText, roles: &[Role], failure: Failure) -> Diagnostic
 }
 
 /// Any address and ports will do to try a template.
-fn sample_endpoint(role: &Role) -> Endpoint {
-    let ports = role.ports.iter().zip(40_000..).map(|(port, number)| port.fixed.unwrap_or(number)).collect();
-    Endpoint { address: IpAddr::V4(Ipv4Addr::LOCALHOST), ports }
+fn sample_endpoints(role: &Role) -> Vec<Endpoint> {
+    let ports = role.ports.iter().zip(40_000..).map(|(port, number)| port.fixed.unwrap_or(number));
+    let (address, ports) = (IpAddr::V4(Ipv4Addr::LOCALHOST), ports.collect::<Vec<u16>>());
+    (0..role.tasks()).map(|_| Endpoint { host: role.name.clone(), address, ports: ports.clone() }).collect()
 }

@@ -18,6 +18,8 @@ pub(crate) struct CompiledRole {
     pub(crate) env: Vec<(String, Compiled)>,
     pub(crate) files: Vec<CompiledFile>,
     pub(crate) ready: Vec<CompiledCheck>,
+    /// Whether a template may ask for all instances of a role.
+    pub(crate) lists: bool,
 }
 
 #[derive(Debug)]
@@ -53,7 +55,7 @@ impl CompiledRole {
         scope: &Scope,
         environment: &mut Environment<'static>,
     ) -> (Self, Vec<Failure>) {
-        let mut compiler = Compiler { environment, scope, failures: Vec::new() };
+        let mut compiler = Compiler { environment, scope, failures: Vec::new(), lists: false };
         let place = |part: &str| format!("roles.{}.{part}", role.name);
         let (command, shell) = match &role.command {
             Command::Argv(words) => (compile_words(words, &place("run"), &mut compiler), false),
@@ -93,7 +95,7 @@ impl CompiledRole {
             }
         });
         let ready = ready.collect();
-        (Self { command, shell, env, files, ready }, compiler.failures)
+        (Self { command, shell, env, files, ready, lists: compiler.lists }, compiler.failures)
     }
 }
 

@@ -1,12 +1,13 @@
 //! The identity of a cell: a hash of its axis values and of the parts of the matrix that can change its number.
 //!
 //! Independent of the machine, of the order of axes, and of everything that only describes or bounds: name, about,
-//! metrics that take a sample by its name, repetitions, order, table, timeouts, output limits.
+//! metrics that take a sample by its name, repetitions, order, table, timeouts, limits, artifacts, and on which hosts the
+//! cells are spread. What is said of a role's hosts takes part.
 
 use drover_model::{Cell, CellKey, Name};
 use serde::Serialize;
 
-use crate::spec::{Axis, Metric, Role, SampleSource};
+use crate::spec::{Across, Axis, Metric, Role, SampleSource};
 
 /// Changes when the meaning of a matrix file changes, so that old and new cells are told apart.
 const GENERATION: u32 = 1;
@@ -19,10 +20,20 @@ struct Parts<'a> {
     roles: Vec<&'a Role>,
     /// Metrics that say where they come from, in the order of their names.
     sources: Vec<(&'a Name, Option<&'a SampleSource>, Option<&'a str>)>,
+    /// How the samples of several instances become one, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    across: Vec<(&'a Name, Across)>,
 }
 
 /// Hash of the parts of a matrix that can change a number, as text.
-pub(crate) fn fingerprint<'a>(roles: &[Role], metrics: impl IntoIterator<Item = &'a Metric>) -> String {
+pub(crate) fn fingerprint<'a>(
+    roles: &[Role],
+    metrics: impl IntoIterator<Item = &'a Metric> + Clone,
+) -> String {
+    let several = roles.iter().any(|role| role.tasks() > 1);
+    let across = metrics.clone().into_iter().filter(|_| several);
+    let mut across: Vec<_> = across.filter_map(|metric| Some((&metric.name, metric.across?))).collect();
+    across.sort_by_key(|(name, _)| *name);
     let mut roles: Vec<&Role> = roles.iter().collect();
     roles.sort_by(|a, b| a.name.cmp(&b.name));
     let described = metrics.into_iter().filter(|metric| metric.from.is_some() || metric.value.is_some());
@@ -30,7 +41,8 @@ pub(crate) fn fingerprint<'a>(roles: &[Role], metrics: impl IntoIterator<Item = 
         described.map(|metric| (&metric.name, metric.from.as_ref(), metric.value.as_deref())).collect();
     sources.sort_by_key(|(name, ..)| *name);
     // Plain structs, lists and texts always serialise.
-    let text = serde_json::to_vec(&Parts { generation: GENERATION, roles, sources }).unwrap_or_default();
+    let text =
+        serde_json::to_vec(&Parts { generation: GENERATION, roles, sources, across }).unwrap_or_default();
     CellKey::of([text.as_slice()]).to_string()
 }
 

@@ -21,17 +21,62 @@ pub(crate) const ROOT: &[&str] = &[
     "after_ng",
     "limits",
     "table",
+    "spread",
+    "mix_hosts",
+    "skew_limit",
 ];
 pub(crate) const REQUIREMENT: &[&str] = &["command", "package"];
 pub(crate) const EXCLUDE: &[&str] = &["when", "because"];
 pub(crate) const ROLE: &[&str] = &[
-    "run", "shell", "after", "ports", "ready", "stop", "env", "files", "measure", "status", "timeout",
+    "run",
+    "shell",
+    "after",
+    "ports",
+    "ready",
+    "stop",
+    "env",
+    "files",
+    "measure",
+    "status",
+    "timeout",
     "output",
+    "on",
+    "hosts",
+    "instances",
+    "same_host_as",
+    "other_host_than",
+    "artifacts",
+    "artifact_limit",
 ];
 pub(crate) const READY: &[&str] = &["tcp", "unix", "log", "http", "command", "processes", "within"];
 pub(crate) const STOP: &[&str] = &["signal", "grace"];
 pub(crate) const FILE: &[&str] = &["text", "from", "raw", "executable"];
 pub(crate) const MEASURE: &[&str] = &["json", "regex"];
-pub(crate) const METRIC: &[&str] = &["unit", "better", "primary", "from", "value", "must", "about"];
-pub(crate) const LIMITS: &[&str] = &["cells"];
+pub(crate) const METRIC: &[&str] = &["unit", "better", "primary", "from", "value", "must", "across", "about"];
+pub(crate) const LIMITS: &[&str] = &["cells", "file"];
 pub(crate) const TABLE: &[&str] = &["rows", "cols", "facet"];
+
+pub(crate) const HOST_FILE: &[&str] = &["version", "defaults", "hosts"];
+pub(crate) const HOST: &[&str] = &[
+    "ssh",
+    "tls",
+    "local",
+    "labels",
+    "address",
+    "user",
+    "port",
+    "identity",
+    "jump",
+    "known_hosts",
+    "config",
+    "pki",
+    "dir",
+    "limits",
+];
+pub(crate) const HOST_LIMITS: &[&str] = &["free_disk", "output", "files"];
+/// How a host is reached: exactly one of these.
+pub(crate) const WAYS: &[&str] = &["ssh", "tls", "local"];
+/// Keys of a host that belong to `ssh`.
+pub(crate) const OF_SSH: &[&str] = &["user", "port", "identity", "jump", "known_hosts", "config"];
+/// Keys of a host that belong to `ssh` or `tls`.
+pub(crate) const OF_NETWORK: &[&str] = &["user", "port", "identity", "jump", "known_hosts", "config", "pki"];

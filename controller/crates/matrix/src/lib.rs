@@ -9,6 +9,9 @@
 //! 3. [`Matrix::cells`] expands lazily; [`plan`] fixes the order of all trials from a seed.
 //! 4. A [`Renderer`], prepared once, turns a role and a cell into what a task needs.
 //! 5. [`Metrics::evaluate`] turns the samples of a trial into its metrics, [`Metrics::failures`] checks them.
+//!
+//! [`parse_hosts`] does the same for the file that names the hosts. With `spread: each`, the matrix learns which of them it
+//! is measured on by [`Matrix::with_hosts`].
 
 mod check;
 mod compiled;
@@ -16,10 +19,14 @@ mod decode;
 mod diagnostic;
 mod expand;
 mod expr;
+mod groups;
+mod hosts;
 mod identity;
+mod instances;
 mod keys;
 mod lex;
 mod matrix;
+mod merged;
 mod metrics;
 mod plan;
 mod range;
@@ -41,6 +48,7 @@ mod words;
 
 pub use diagnostic::{Diagnostic, Diagnostics, FancyDiagnostics};
 pub use expand::PlannedCell;
+pub use hosts::{HostEntry, HostFile, HostLimits, Reach, SshReach, TlsReach};
 pub use matrix::Matrix;
 pub use metrics::{MetricError, MetricErrors, Metrics, MustFailure, RoleSamples};
 pub use plan::{Block, Plan, Trials, plan};
@@ -49,8 +57,8 @@ pub use rendered::{Endpoint, RenderContext, RenderError, RenderedRole};
 pub use select::Options;
 pub use source::{Location, Source};
 pub use spec::{
-    Axis, Command, ExitStatuses, FileContents, FileReference, Metric, Order, Policy, Port, ReadyTemplate,
-    Requirement, Role, RoleFile, SampleSource, Table,
+    Across, Axis, Command, ExitStatuses, FileContents, FileReference, Metric, Order, Policy, Port,
+    ReadyTemplate, Requirement, Role, RoleFile, SampleSource, Spread, Table,
 };
 pub use template::Template;
 
@@ -60,8 +68,17 @@ pub use template::Template;
 ///
 /// All mistakes of the file and of the options, in one go.
 pub fn parse(source: &Source, options: &Options) -> Result<Matrix, Diagnostics> {
-    let text = syntax::decode_utf8(source)?;
-    let (root, found) = tree::build(&text);
+    let text = syntax::decode_utf8(source, source::MATRIX)?;
+    read(&text, options, None)
+}
+
+/// The same for a text; `hosts` are the values of the axis `host`, once they are known.
+fn read(
+    text: &source::SourceText,
+    options: &Options,
+    hosts: Option<&[drover_model::Name]>,
+) -> Result<Matrix, Diagnostics> {
+    let (root, found) = tree::build(text);
     let mut problems = decode::Problems::new(text.clone());
     problems.extend(found);
     let Some(root) = root else {
@@ -69,14 +86,14 @@ pub fn parse(source: &Source, options: &Options) -> Result<Matrix, Diagnostics> 
             let help = "a matrix begins with `version: 1`; `matrices/quickstart.yaml` is a short one";
             problems.add(0..0, "the file is empty", help);
         }
-        return Err(collected(problems.into_list(), &text));
+        return Err(collected(problems.into_list(), text));
     };
-    let Some(draft) = decode::root(&root, &mut problems) else {
-        return Err(collected(problems.into_list(), &text));
+    let Some(draft) = decode::root(&root, hosts, &mut problems) else {
+        return Err(collected(problems.into_list(), text));
     };
-    match check::check(draft, options, problems) {
+    match check::check(draft, options, hosts.is_some(), problems) {
         Ok(parts) => Ok(Matrix::new(parts)),
-        Err(list) => Err(collected(list, &text)),
+        Err(list) => Err(collected(list, text)),
     }
 }
 
@@ -86,6 +103,21 @@ fn collected(list: Vec<Diagnostic>, text: &source::SourceText) -> Diagnostics {
         Diagnostic::new(text, 0..0, "the file cannot be read as a matrix", "this is a fault of the program")
     };
     Diagnostics::collect(list).unwrap_or_else(|| unknown().into())
+}
+
+/// Parses and checks a host file.
+///
+/// # Errors
+///
+/// All mistakes of the file, in one go.
+pub fn parse_hosts(source: &Source) -> Result<HostFile, Diagnostics> {
+    hosts::parse(source)
+}
+
+/// The JSON Schema of the host file, for editors.
+#[must_use]
+pub fn hosts_schema() -> String {
+    hosts::schema()
 }
 
 /// The JSON Schema of the matrix file, for editors (`# yaml-language-server: $schema=schema.json`).

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use drover_model::Name;
+
 use crate::{
     check,
     diagnostic::{Diagnostic, Diagnostics},
     expand::{Expansion, PlannedCell},
+    groups::Groups,
     identity::{self, Keys},
     metrics::Metrics,
     scalar::Scalar,
+    select::Options,
     source::SourceText,
-    spec::{Axis, FileContents, FileReference, Policy, Requirement, Role, Table},
+    spec::{Axis, FileContents, FileReference, Policy, Requirement, Role, Spread, Table},
     template::Template,
 };
 
@@ -30,7 +34,22 @@ pub(crate) struct Parts {
     pub(crate) policy: Policy,
     pub(crate) table: Table,
     pub(crate) references: Vec<FileReference>,
+    /// Largest file for an attempt's folder, in bytes.
+    pub(crate) file_limit: u64,
+    /// What the command line said.
+    pub(crate) options: Options,
+    /// Where the file says how cells are spread.
+    pub(crate) spread_span: std::ops::Range<usize>,
     pub(crate) expansion: Expansion,
+    pub(crate) groups: Groups,
+}
+
+impl Parts {
+    /// What makes the keys of its cells.
+    fn keys(&self) -> Keys {
+        let metrics: Vec<_> = self.metrics.iter().collect();
+        Keys::new(identity::fingerprint(&self.roles, metrics), self.expansion.space.axes())
+    }
 }
 
 impl Matrix {
@@ -100,7 +119,58 @@ impl Matrix {
         Self(Arc::new(parts))
     }
 
-    /// Files beside the matrix that must be loaded before rendering.
+    /// The matrix measured on these hosts. With `spread: each`, they are the values of the axis `host`, which until then
+    /// has the only value `local`; rules and options that name hosts are judged now. Any other matrix stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// A rule or an option that fits none of the hosts; more cells than allowed; no host.
+    pub fn with_hosts(self, hosts: &[Name]) -> Result<Self, Diagnostics> {
+        if self.0.policy.spread == Spread::Any {
+            return Ok(self);
+        }
+        let source = &self.0.source;
+        if hosts.is_empty() {
+            let help = "name hosts in the host file, and look at `--on`";
+            let message = "`spread: each` has no host to measure on";
+            return Err(Diagnostic::new(source, self.0.spread_span.clone(), message, help).into());
+        }
+        let mut once: Vec<Name> = Vec::new();
+        for host in hosts {
+            if !once.contains(host) {
+                once.push(host.clone());
+            }
+        }
+        let spread = crate::read(source, &self.0.options, Some(&once))?;
+        let mut parts = Arc::unwrap_or_clone(spread.0);
+        // What was loaded and set since it was parsed.
+        parts.roles = self.0.roles.clone();
+        parts.policy = self.0.policy;
+        parts.expansion.keys = parts.keys();
+        Ok(Self::new(parts))
+    }
+
+    /// The comparison group of a cell, below [`Matrix::group_count`]. Trials of one group stand in one table and are compared
+    /// with one another: they stay on the same hosts unless [`Policy::mix_hosts`] lets them mix. With `spread: each`, it
+    /// is the place of the cell's host among the values of that axis. The same numbers each time.
+    #[must_use]
+    pub fn group_of(&self, cell: u32) -> u32 {
+        self.0.groups.group_of(cell)
+    }
+
+    /// How many comparison groups there are, those of which no cell runs included; 1 at least.
+    #[must_use]
+    pub fn group_count(&self) -> u32 {
+        self.0.groups.count()
+    }
+
+    /// Largest file for an attempt's folder, in bytes.
+    #[must_use]
+    pub fn file_limit(&self) -> u64 {
+        self.0.file_limit
+    }
+
+    /// Files beside the matrix that must be loaded before rendering. None may be larger than [`Matrix::file_limit`].
     #[must_use]
     pub fn file_references(&self) -> &[FileReference] {
         &self.0.references
@@ -119,7 +189,7 @@ impl Matrix {
     ///
     /// # Errors
     ///
-    /// Mistakes in the files' templates, with the place in that file; a file that is not UTF-8 and not `raw`.
+    /// Mistakes in the files' templates, with the place in that file; a file that is too large, or not UTF-8 and not `raw`.
     pub fn with_files(self, contents: &[Vec<u8>]) -> Result<Self, Diagnostics> {
         let mut parts = Arc::unwrap_or_clone(self.0);
         let mut found = Vec::new();
@@ -129,6 +199,16 @@ impl Matrix {
             let (Some(reference), Some(bytes)) = (references.get(place), contents.get(place)) else {
                 continue;
             };
+            let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+            if length > parts.file_limit {
+                let limit = parts.file_limit;
+                let message =
+                    format!("the file `{}` has {length} bytes, {limit} are allowed", reference.path);
+                let help =
+                    "install what is large on the hosts beforehand, or allow it: limits: { file: SIZE }";
+                found.push(Diagnostic::new(source, reference.span.clone(), message, help));
+                continue;
+            }
             file.contents = if reference.raw {
                 FileContents::Raw(bytes.as_slice().into())
             } else {
@@ -150,8 +230,7 @@ impl Matrix {
         }
         let axes = parts.expansion.space.axes().iter().map(|axis| axis.name.as_str());
         found.extend(check::templates(&parts.source, axes, &parts.roles, Some(&parts.expansion)));
-        let fingerprint = identity::fingerprint(&parts.roles, parts.metrics.iter());
-        parts.expansion.keys = Keys::new(fingerprint, parts.expansion.space.axes());
+        parts.expansion.keys = parts.keys();
         match Diagnostics::collect(found) {
             Some(diagnostics) => Err(diagnostics),
             None => Ok(Self::new(parts)),

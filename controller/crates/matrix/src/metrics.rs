@@ -1,13 +1,14 @@
 //! Metrics of a trial: declared metrics from the samples of its measured roles, and their `must` conditions.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use drover_model::{Name, Sample};
 use minijinja::Value;
 
 use crate::{
     expr::{self, Expression},
-    spec::Metric,
+    merged,
+    spec::{Across, Metric, Role},
 };
 
 /// Samples that every measured role has, whatever its parser finds: the agent measures them.
@@ -36,19 +37,42 @@ pub(crate) struct MetricDraft {
     pub(crate) must: Option<Expression>,
 }
 
+impl Across {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Sum, Self::Max, Self::Min, Self::Mean, Self::Merged];
+
+    /// The word in the matrix file.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::Mean => "mean",
+            Self::Merged => "merged",
+        }
+    }
+}
+
 /// The declared metrics of a matrix, ready to be evaluated.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     list: Vec<MetricDraft>,
+    /// Roles with several instances, and how many.
+    several: Vec<(Name, u32)>,
 }
 
-/// What the parsers found in the output of one measured role.
+/// What the parser found in the output of one instance of a measured role.
 #[derive(Clone, Copy, Debug)]
 pub struct RoleSamples<'a> {
     /// The role.
     pub role: &'a Name,
+    /// Which instance of it, from 0.
+    pub instance: u32,
     /// Its samples, the implicit ones (`wall_s`, `cpu_s`, ...) included.
     pub samples: &'a [Sample],
+    /// The histogram of its latencies in nanoseconds, if it has one: HdrHistogram V2 encoding in base64.
+    pub histogram: Option<&'a str>,
 }
 
 /// Why a declared metric has no value.
@@ -74,6 +98,50 @@ pub enum MetricError {
         /// The roles that have it.
         roles: Vec<String>,
     },
+    /// Some instances of the role have one, others do not. A metric never stands for a part of its instances.
+    #[error(
+        "metric `{metric}`: sample `{sample}` is missing in {} of {of} instances: {}",
+        without.len(),
+        listed(role, without)
+    )]
+    Partial {
+        /// The metric.
+        metric: Name,
+        /// The sample it needs.
+        sample: String,
+        /// The role.
+        role: Name,
+        /// The instances that do not have it.
+        without: Vec<u32>,
+        /// How many there are.
+        of: u32,
+    },
+    /// Several instances have one, and nothing says how they become one.
+    #[error(
+        "metric `{metric}`: sample `{sample}` was found in {of} instances of `{role}`; say how they become one with `across`"
+    )]
+    Several {
+        /// The metric.
+        metric: Name,
+        /// The sample it needs.
+        sample: String,
+        /// The role.
+        role: Name,
+        /// How many have it.
+        of: u32,
+    },
+    /// The latencies of the instances cannot be merged.
+    #[error("metric `{metric}`: the latencies of `{role}` {instance} cannot be merged: {problem}")]
+    Histogram {
+        /// The metric.
+        metric: Name,
+        /// The role.
+        role: Name,
+        /// The instance whose histogram is missing or broken.
+        instance: u32,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// Its expression failed or did not give a finite number.
     #[error("metric `{metric}`: `{expression}`: {problem}")]
     Expression {
@@ -84,6 +152,14 @@ pub enum MetricError {
         /// What happened.
         problem: String,
     },
+}
+
+/// A few instances, and how many more.
+fn listed(role: &Name, instances: &[u32]) -> String {
+    let shown: Vec<String> = instances.iter().take(5).map(|instance| format!("{role}.{instance}")).collect();
+    let more = instances.len() - shown.len();
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    shown.join(", ") + &tail
 }
 
 /// All metrics of a trial that have no value.
@@ -106,8 +182,9 @@ pub struct MustFailure {
 }
 
 impl Metrics {
-    pub(crate) fn new(list: Vec<MetricDraft>) -> Self {
-        Self { list }
+    pub(crate) fn new(list: Vec<MetricDraft>, roles: &[Role]) -> Self {
+        let several = roles.iter().filter(|role| role.tasks() > 1);
+        Self { list, several: several.map(|role| (role.name.clone(), role.tasks())).collect() }
     }
 
     /// The metrics in the order of the file.
@@ -121,7 +198,8 @@ impl Metrics {
         self.iter().find(|metric| metric.primary)
     }
 
-    /// The value of every declared metric, in the order of the file.
+    /// The value of every declared metric, in the order of the file. `samples` has one item per instance of every measured
+    /// role; the order does not matter.
     ///
     /// # Errors
     ///
@@ -129,13 +207,30 @@ impl Metrics {
     pub fn evaluate(&self, samples: &[RoleSamples<'_>]) -> Result<Vec<(Name, f64)>, MetricErrors> {
         let mut values = Vec::with_capacity(self.list.len());
         let mut errors = Vec::new();
+        let found = self.found(samples);
         for draft in &self.list {
-            match draft.evaluate(samples) {
+            match draft.evaluate(&found) {
                 Ok(value) => values.push((draft.metric.name.clone(), value)),
                 Err(error) => errors.push(error),
             }
         }
         if errors.is_empty() { Ok(values) } else { Err(MetricErrors { list: errors }) }
+    }
+
+    /// The samples by role, in the order in which the roles come.
+    fn found<'a>(&self, samples: &'a [RoleSamples<'a>]) -> Vec<Found<'a>> {
+        let mut roles: Vec<Found<'a>> = Vec::new();
+        for one in samples {
+            match roles.iter_mut().find(|found| found.role == one.role) {
+                Some(found) => found.instances.push(one),
+                None => {
+                    let declared = self.several.iter().find(|(name, _)| name == one.role);
+                    let of = declared.map_or(1, |(_, of)| *of);
+                    roles.push(Found { role: one.role, instances: vec![one], of });
+                }
+            }
+        }
+        roles
     }
 
     /// The metrics whose value does not fulfil their `must`.
@@ -161,54 +256,119 @@ impl Metrics {
     }
 }
 
+/// What was found in all instances of one role.
+struct Found<'a> {
+    role: &'a Name,
+    instances: Vec<&'a RoleSamples<'a>>,
+    /// How many instances the role has.
+    of: u32,
+}
+
+impl Found<'_> {
+    /// Whether any instance has a sample of that name.
+    fn has(&self, name: &str) -> bool {
+        self.instances.iter().any(|one| value(one, name).is_some())
+    }
+}
+
 impl MetricDraft {
-    fn evaluate(&self, samples: &[RoleSamples<'_>]) -> Result<f64, MetricError> {
+    fn evaluate(&self, found: &[Found<'_>]) -> Result<f64, MetricError> {
         let metric = &self.metric;
         if let Some(expression) = &self.value {
-            return self.computed(expression, samples);
+            return self.computed(expression, found);
         }
         match &metric.from {
             Some(from) => {
                 let name = from.sample.as_deref().unwrap_or(metric.name.as_str());
-                let found = samples
-                    .iter()
-                    .filter(|found| *found.role == from.role)
-                    .find_map(|found| value(found, name));
-                found.ok_or_else(|| self.missing(&format!("{}.{name}", from.role), samples))
+                self.of_role(from.role.as_str(), name, found)
             }
-            None => self.bare(metric.name.as_str(), samples),
+            None => self.bare(metric.name.as_str(), found),
         }
     }
 
     /// A sample by its name alone, from whichever role has it.
-    fn bare(&self, name: &str, samples: &[RoleSamples<'_>]) -> Result<f64, MetricError> {
-        let found: Vec<(&Name, f64)> =
-            samples.iter().filter_map(|found| Some((found.role, value(found, name)?))).collect();
-        match found.as_slice() {
-            [] => Err(self.missing(name, samples)),
-            [(_, value)] => Ok(*value),
+    fn bare(&self, name: &str, found: &[Found<'_>]) -> Result<f64, MetricError> {
+        let having: Vec<&Found<'_>> = found.iter().filter(|found| found.has(name)).collect();
+        match having.as_slice() {
+            [] => Err(self.missing(name, found)),
+            [only] => self.across(only, name),
             many => Err(MetricError::Ambiguous {
                 metric: self.metric.name.clone(),
                 sample: name.to_owned(),
-                roles: many.iter().map(|(role, _)| role.to_string()).collect(),
+                roles: many.iter().map(|found| found.role.to_string()).collect(),
             }),
         }
     }
 
-    /// The value of an expression over samples.
-    fn computed(&self, expression: &Expression, samples: &[RoleSamples<'_>]) -> Result<f64, MetricError> {
+    /// A sample of one role.
+    fn of_role(&self, role: &str, name: &str, found: &[Found<'_>]) -> Result<f64, MetricError> {
+        let having = found.iter().find(|found| found.role.as_str() == role && found.has(name));
+        let having = having.ok_or_else(|| self.missing(&format!("{role}.{name}"), found))?;
+        self.across(having, name)
+    }
+
+    /// The samples of all instances of a role as one. Some instance has one.
+    fn across(&self, found: &Found<'_>, name: &str) -> Result<f64, MetricError> {
+        let metric = self.metric.name.clone();
+        let (role, sample) = (found.role.clone(), name.to_owned());
+        let mut values: BTreeMap<u32, f64> = BTreeMap::new();
+        values.extend(found.instances.iter().filter_map(|one| Some((one.instance, value(one, name)?))));
+        let of = found.instances.iter().map(|one| one.instance.saturating_add(1)).fold(found.of, u32::max);
+        let without: Vec<u32> = (0..of).filter(|instance| !values.contains_key(instance)).collect();
+        if !without.is_empty() {
+            return Err(MetricError::Partial { metric, sample, role, without, of });
+        }
+        let values: Vec<f64> = values.into_values().collect();
+        // The samples of a single instance are the metric's, whatever is said.
+        if let [only] = values.as_slice() {
+            return Ok(*only);
+        }
+        let sum: f64 = values.iter().sum();
+        Ok(match self.metric.across {
+            None => return Err(MetricError::Several { metric, sample, role, of }),
+            Some(Across::Sum) => sum,
+            Some(Across::Max) => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            Some(Across::Min) => values.iter().copied().fold(f64::INFINITY, f64::min),
+            Some(Across::Mean) => sum / f64::from(of),
+            Some(Across::Merged) => self.merged(found, name)?,
+        })
+    }
+
+    /// The same figure of all latencies together.
+    fn merged(&self, found: &Found<'_>, name: &str) -> Result<f64, MetricError> {
+        let failed = |instance: u32, problem: Cow<'_, str>| MetricError::Histogram {
+            metric: self.metric.name.clone(),
+            role: found.role.clone(),
+            instance,
+            problem: problem.into_owned(),
+        };
+        let mut histograms = Vec::with_capacity(found.instances.len());
+        for one in &found.instances {
+            let none = || failed(one.instance, "its output has no histogram; use `across: max`".into());
+            histograms.push(one.histogram.ok_or_else(none)?);
+        }
+        let Some(figure) = merged::figure(name) else {
+            let instance = found.instances.first().map_or(0, |one| one.instance);
+            return Err(failed(instance, format!("`{name}` is no figure of latencies").into()));
+        };
+        merged::merged(&histograms, figure).map_err(|(place, problem)| {
+            let instance = found.instances.get(place).map_or(0, |one| one.instance);
+            failed(instance, format!("its histogram {problem}").into())
+        })
+    }
+
+    /// The value of an expression over samples, each of which is one of all instances first.
+    fn computed(&self, expression: &Expression, found: &[Found<'_>]) -> Result<f64, MetricError> {
         let mut plain: BTreeMap<String, Value> = BTreeMap::new();
         let mut roles: BTreeMap<String, BTreeMap<String, Value>> = BTreeMap::new();
         for path in &expression.variables {
             match path.split_once('.') {
                 Some((role, name)) => {
-                    let found = samples.iter().filter(|found| found.role.as_str() == role);
-                    let value = found.into_iter().find_map(|found| value(found, name));
-                    let value = value.ok_or_else(|| self.missing(path, samples))?;
+                    let value = self.of_role(role, name, found)?;
                     roles.entry(role.to_owned()).or_default().insert(name.to_owned(), Value::from(value));
                 }
                 None => {
-                    plain.insert(path.clone(), Value::from(self.bare(path, samples)?));
+                    plain.insert(path.clone(), Value::from(self.bare(path, found)?));
                 }
             }
         }
@@ -224,14 +384,20 @@ impl MetricDraft {
         number.ok_or_else(|| failed(format!("it gives `{result}`, not a finite number")))
     }
 
-    fn missing(&self, sample: &str, samples: &[RoleSamples<'_>]) -> MetricError {
-        let implicit = |name: &str| IMPLICIT_SAMPLES.contains(&name);
-        let all = samples
-            .iter()
-            .flat_map(|found| found.samples.iter().map(move |sample| (found.role, &sample.name)));
+    fn missing(&self, sample: &str, found: &[Found<'_>]) -> MetricError {
         // What the parser found says more than what is always there.
-        let own: Vec<String> =
-            all.filter(|(_, name)| !implicit(name)).map(|(role, name)| format!("{role}.{name}")).collect();
+        let mut own: Vec<String> = Vec::new();
+        for (role, one) in
+            found.iter().flat_map(|role| role.instances.iter().map(move |one| (role.role, one)))
+        {
+            let names = one.samples.iter().map(|sample| sample.name.as_str());
+            for name in names.filter(|name| !IMPLICIT_SAMPLES.contains(name)) {
+                let name = format!("{role}.{name}");
+                if !own.contains(&name) {
+                    own.push(name);
+                }
+            }
+        }
         let found = if own.is_empty() { "nothing".to_owned() } else { own.join(", ") };
         MetricError::Missing { metric: self.metric.name.clone(), sample: sample.to_owned(), found }
     }

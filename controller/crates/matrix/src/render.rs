@@ -7,7 +7,9 @@ use minijinja::{Environment, Value};
 
 use crate::{
     compiled::{CompiledCheck, CompiledContents, CompiledRole},
-    expr, lex,
+    expr,
+    instances::Instances,
+    lex,
     matrix::Matrix,
     rendered::{Endpoint, RenderContext, RenderError, RenderedRole},
     scope::{Scope, Variable},
@@ -20,6 +22,8 @@ use crate::{
 pub struct Renderer {
     environment: Environment<'static>,
     roles: Vec<PreparedRole>,
+    /// Largest file for an attempt's folder, in bytes.
+    file_limit: u64,
 }
 
 #[derive(Debug)]
@@ -38,7 +42,8 @@ impl Renderer {
     /// A template that does not compile; a checked matrix has none.
     pub fn new(matrix: &Matrix) -> Result<Self, RenderError> {
         let axes = matrix.axes().iter().map(|axis| axis.name.as_str());
-        let (renderer, failures) = Self::compile(axes, matrix.roles());
+        let (mut renderer, failures) = Self::compile(axes, matrix.roles());
+        renderer.file_limit = matrix.file_limit();
         match failures.first() {
             None => Ok(renderer),
             Some(failure) => Err(RenderError::new(failure, "any cell")),
@@ -59,14 +64,15 @@ impl Renderer {
             failures.extend(failed);
             prepared.push(PreparedRole { role: role.clone(), scope, compiled });
         }
-        (Self { environment, roles: prepared }, failures)
+        (Self { environment, roles: prepared, file_limit: u64::MAX }, failures)
     }
 
-    /// What the task of a role needs in a cell. `role` is its place in [`Matrix::roles`].
+    /// What one task of a role needs in a cell. `role` is its place in [`Matrix::roles`].
     ///
     /// # Errors
     ///
-    /// A template that fails for this cell, or gives something that cannot be used (an address that is none).
+    /// A template that fails for this cell, or gives something that cannot be used (an address that is none); an instance
+    /// that the context has no endpoint for.
     pub fn render(
         &self,
         role: usize,
@@ -85,18 +91,21 @@ impl Renderer {
         let prepared = self.roles.get(place);
         let prepared =
             prepared.ok_or_else(|| Box::new(Failure::elsewhere(format!("there is no role {place}"))))?;
-        Work { renderer: self, prepared, cell, context, values: OnceCell::new() }.role(place)
+        Work::new(self, place, prepared, cell, context)?.role()
     }
 
     /// Everything that fails when a role is rendered for a cell, apart from files that were not loaded.
     pub(crate) fn failures(&self, place: usize, cell: &Cell, context: &RenderContext<'_>) -> Vec<Failure> {
         let Some(prepared) = self.roles.get(place) else { return Vec::new() };
-        let work = Work { renderer: self, prepared, cell, context, values: OnceCell::new() };
+        let work = match Work::new(self, place, prepared, cell, context) {
+            Ok(work) => work,
+            Err(failure) => return vec![*failure],
+        };
         let compiled = &prepared.compiled;
         let mut found: Vec<Option<Box<Failure>>> = vec![work.words(&compiled.command).err()];
         found.extend(compiled.command.iter().skip(1).map(|word| work.word(word).err()));
         found.extend(compiled.env.iter().map(|(_, value)| work.word(value).err()));
-        found.extend(compiled.ready.iter().map(|check| work.check(place, check).err()));
+        found.extend(compiled.ready.iter().map(|check| work.check(check).err()));
         found.extend(compiled.files.iter().map(|file| match &file.contents {
             CompiledContents::Text(text) => work.text(text).err(),
             CompiledContents::Raw(_) | CompiledContents::NotLoaded => None,
@@ -111,12 +120,30 @@ struct Work<'a> {
     prepared: &'a PreparedRole,
     cell: &'a Cell,
     context: &'a RenderContext<'a>,
+    /// Where this task itself can be reached.
+    own: &'a Endpoint,
     /// All variables, made when the first template needs minijinja.
     values: OnceCell<Value>,
 }
 
-impl Work<'_> {
-    fn role(&self, place: usize) -> Result<RenderedRole, Box<Failure>> {
+impl<'a> Work<'a> {
+    fn new(
+        renderer: &'a Renderer,
+        place: usize,
+        prepared: &'a PreparedRole,
+        cell: &'a Cell,
+        context: &'a RenderContext<'a>,
+    ) -> Result<Self, Box<Failure>> {
+        let instances = context.endpoints.get(place);
+        let own = usize::try_from(context.instance).ok().and_then(|at| instances?.get(at));
+        let own = own.ok_or_else(|| {
+            let role = &prepared.role.name;
+            Box::new(Failure::elsewhere(format!("there is no place for `{role}` {}", context.instance)))
+        })?;
+        Ok(Self { renderer, prepared, cell, context, own, values: OnceCell::new() })
+    }
+
+    fn role(&self) -> Result<RenderedRole, Box<Failure>> {
         let (role, compiled) = (&self.prepared.role, &self.prepared.compiled);
         let argv = self.words(&compiled.command)?;
         let argv = if compiled.shell {
@@ -129,18 +156,24 @@ impl Work<'_> {
             argv,
             env: compiled.env.iter().map(pair).collect::<Result<_, Box<Failure>>>()?,
             files: self.files()?,
-            ready: compiled.ready.iter().map(|check| self.check(place, check)).collect::<Result<_, _>>()?,
+            ready: compiled.ready.iter().map(|check| self.check(check)).collect::<Result<_, _>>()?,
             ready_within: role.within,
             placement: self.placement(role.placement),
             deadline: role.timeout,
             stop: role.stop,
             output_limit: role.output,
-            ports: self.endpoint(place).map(|endpoint| endpoint.ports.clone()).unwrap_or_default(),
+            ports: self.own.ports.clone(),
         })
     }
 
-    fn endpoint(&self, role: usize) -> Option<&Endpoint> {
-        self.context.endpoints.get(role)
+    /// The instances of a role.
+    fn endpoints(&self, role: usize) -> &'a [Endpoint] {
+        self.context.endpoints.get(role).map_or(&[], Vec::as_slice)
+    }
+
+    /// The first instance of a role.
+    fn first(&self, role: usize) -> Option<&'a Endpoint> {
+        self.endpoints(role).first()
     }
 
     fn placement(&self, part: Option<CpuPart>) -> Option<Placement> {
@@ -158,20 +191,25 @@ impl Work<'_> {
                     return Err(Box::new(Failure::elsewhere(message)));
                 }
             };
+            let (bytes, limit) =
+                (u64::try_from(contents.len()).unwrap_or(u64::MAX), self.renderer.file_limit);
+            if bytes > limit {
+                let path = &file.path;
+                let message = format!("the file `{path}` has {bytes} bytes, {limit} are allowed");
+                return Err(Box::new(Failure::elsewhere(message)));
+            }
             Ok(StagedFile { path: file.path.clone(), contents, executable: file.executable, blob: None })
         };
         self.prepared.compiled.files.iter().map(one).collect()
     }
 
-    fn check(&self, place: usize, check: &CompiledCheck) -> Result<ReadyCheck, Box<Failure>> {
+    fn check(&self, check: &CompiledCheck) -> Result<ReadyCheck, Box<Failure>> {
         Ok(match check {
             CompiledCheck::Port(index) => {
-                let endpoint = self.endpoint(place);
-                let port = endpoint.and_then(|endpoint| endpoint.ports.get(*index));
-                match (endpoint, port) {
-                    (Some(endpoint), Some(port)) => ReadyCheck::Tcp(SocketAddr::new(endpoint.address, *port)),
-                    _ => return Err(Box::new(Failure::elsewhere("no port was reserved".to_owned()))),
-                }
+                let port = self.own.ports.get(*index);
+                let port =
+                    port.ok_or_else(|| Box::new(Failure::elsewhere("no port was reserved".to_owned())))?;
+                ReadyCheck::Tcp(SocketAddr::new(self.own.address, *port))
             }
             CompiledCheck::Tcp(template) => {
                 let text = self.word(template)?;
@@ -285,17 +323,39 @@ impl Work<'_> {
                 let _ = write!(text, "{}", self.context.run);
             }
             Variable::Dir => text.push_str(self.context.dir),
-            Variable::Address(role) => {
-                if let Some(endpoint) = self.endpoint(role) {
-                    let _ = write!(text, "{}", endpoint.address);
-                }
+            Variable::Instance => number(text, self.context.instance),
+            Variable::OwnHost => text.push_str(self.own.host.as_str()),
+            Variable::OwnAddress => {
+                let _ = write!(text, "{}", self.own.address);
             }
-            Variable::Port(role, index) => {
-                if let Some(port) = self.endpoint(role).and_then(|endpoint| endpoint.ports.get(index)) {
+            Variable::OwnPort(index) => {
+                if let Some(port) = self.own.ports.get(index) {
                     number(text, u32::from(*port));
                 }
             }
+            Variable::Host(role) => text.push_str(self.first(role).map_or("", |first| first.host.as_str())),
+            Variable::Address(role) => {
+                if let Some(first) = self.first(role) {
+                    let _ = write!(text, "{}", first.address);
+                }
+            }
+            Variable::Port(role, index) => {
+                if let Some(port) = self.first(role).and_then(|first| first.ports.get(index)) {
+                    number(text, u32::from(*port));
+                }
+            }
+            Variable::Count(role) => {
+                let _ = write!(text, "{}", self.endpoints(role).len());
+            }
+            // A list is no text; the compiler leaves it to minijinja.
+            Variable::All(_) => {}
         }
+    }
+
+    /// All instances of a role, if a template of this one asks for any such list.
+    fn all(&self, role: usize) -> Option<Value> {
+        let other = self.renderer.roles.get(role).filter(|_| self.prepared.compiled.lists)?;
+        Some(Value::from_object(Instances::new(&other.role, self.endpoints(role))))
     }
 
     /// All variables for minijinja: plain ones by name, those of other roles as a mapping per role.
@@ -304,9 +364,17 @@ impl Work<'_> {
             let mut plain: BTreeMap<&str, Value> = BTreeMap::new();
             let mut roles: BTreeMap<&str, BTreeMap<&str, Value>> = BTreeMap::new();
             for (name, variable) in self.prepared.scope.iter() {
-                let mut text = String::new();
-                self.append(variable, &mut text);
-                let value = expr::value_of(&text);
+                let value = match variable {
+                    Variable::All(role) => match self.all(role) {
+                        Some(all) => all,
+                        None => continue,
+                    },
+                    plain => {
+                        let mut text = String::new();
+                        self.append(plain, &mut text);
+                        expr::value_of(&text)
+                    }
+                };
                 match name.split_once('.') {
                     Some((role, attribute)) => {
                         roles.entry(role).or_default().insert(attribute, value);

@@ -2,13 +2,15 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use drover_model::{Placement, ReadyCheck, RunId, StagedFile, StopPolicy};
+use drover_model::{Name, Placement, ReadyCheck, RunId, StagedFile, StopPolicy};
 
 use crate::template::Failure;
 
-/// Where a role of this trial can be reached.
+/// Where one instance of a role of this trial can be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
+    /// Name of its host.
+    pub host: Name,
     /// Address of its host as seen by the other roles.
     pub address: IpAddr,
     /// Numbers of its ports, in the order of [`crate::Role::ports`].
@@ -24,8 +26,10 @@ pub struct RenderContext<'a> {
     pub repetition: u32,
     /// The attempt's folder on the role's host: variable `dir`.
     pub dir: &'a str,
-    /// One per role, in the order of [`crate::Matrix::roles`].
-    pub endpoints: &'a [Endpoint],
+    /// Which instance of its role is rendered, from 0: variable `instance`.
+    pub instance: u32,
+    /// The instances of every role, in the order of [`crate::Matrix::roles`].
+    pub endpoints: &'a [Vec<Endpoint>],
 }
 
 /// What a task needs.

@@ -10,9 +10,14 @@ use schemars::{
 
 /// The schema as text, ending in a newline.
 pub(crate) fn text() -> String {
+    root::<MatrixFile>("Drover matrix")
+}
+
+/// The schema of a file, whose shape is this type.
+pub(crate) fn root<T: JsonSchema>(title: &str) -> String {
     let settings = SchemaSettings::draft2020_12().with_transform(RecursiveTransform(no_null));
-    let mut schema = settings.into_generator().into_root_schema_for::<MatrixFile>();
-    schema.insert("title".to_owned(), "Drover matrix".into());
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.insert("title".to_owned(), title.into());
     // Maps with texts as keys always serialise.
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
 }
@@ -43,19 +48,20 @@ fn no_null(schema: &mut Schema) {
 macro_rules! piece {
     ($(#[$meta:meta])* $name:ident, $schema:tt) => {
         $(#[$meta])*
-        struct $name;
+        pub(crate) struct $name;
 
-        impl JsonSchema for $name {
-            fn schema_name() -> Cow<'static, str> {
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($name).into()
             }
 
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!($schema)
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!($schema)
             }
         }
     };
 }
+pub(crate) use piece;
 
 piece!(Text, {
     "type": ["string", "number", "boolean"],
@@ -64,8 +70,8 @@ piece!(Text, {
 
 piece!(Template, {
     "type": ["string", "number", "boolean"],
-    "description": "Text with {{ variables }}: axes, repetition, cell, run, dir, address, ports by name, and ROLE.address, \
-                    ROLE.PORT of other roles.",
+    "description": "Text with {{ variables }}: axes, repetition, cell, run, dir, address, ports by name, instance, host, and of \
+                    other roles ROLE.address, ROLE.PORT, ROLE.host, ROLE.all, ROLE.count.",
 });
 
 piece!(AxisValue, {
@@ -98,7 +104,7 @@ piece!(PortNumber, { "type": "integer", "minimum": 1, "maximum": 65535 });
 piece!(ExitStatus, { "type": "integer", "minimum": 0, "maximum": 255 });
 
 /// Names that can be used in expressions, as keys.
-struct Named<T>(PhantomData<T>);
+pub(crate) struct Named<T>(PhantomData<T>);
 
 impl<T: JsonSchema> JsonSchema for Named<T> {
     fn schema_name() -> Cow<'static, str> {
@@ -119,7 +125,7 @@ impl<T: JsonSchema> JsonSchema for Named<T> {
 }
 
 /// One value, or a list of them.
-struct OneOrMany<T>(PhantomData<T>);
+pub(crate) struct OneOrMany<T>(PhantomData<T>);
 
 impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
     fn schema_name() -> Cow<'static, str> {
@@ -157,13 +163,14 @@ impl<A: JsonSchema, B: JsonSchema> JsonSchema for Either<A, B> {
 macro_rules! shape {
     ($($item:item)*) => {
         $(
-            #[derive(JsonSchema)]
+            #[derive(schemars::JsonSchema)]
             #[serde(deny_unknown_fields)]
             #[expect(dead_code, reason = "only its schema is used")]
             $item
         )*
     };
 }
+pub(crate) use shape;
 
 shape! {
     /// A Drover matrix: axes, roles, metrics and policy of an experiment.
@@ -205,6 +212,12 @@ shape! {
         /// Attempts after an `ng` (default 0); a pass then is `suspect`.
         #[schemars(range(min = 0, max = 100))]
         after_ng: Option<u32>,
+        /// Which hosts a cell is measured on (default any); with `each`, `host` is an axis.
+        spread: Option<Spread>,
+        /// Whether trials that are compared with one another may run on different hosts (default false).
+        mix_hosts: Option<bool>,
+        /// Largest difference between the starts of the clients of a trial (default 10ms).
+        skew_limit: Option<Time>,
         limits: Option<Limits>,
         table: Option<Table>,
     }
@@ -230,6 +243,8 @@ shape! {
         /// Most cells allowed (default 100000).
         #[schemars(range(min = 1, max = 4_000_000_000_u64))]
         cells: Option<u64>,
+        /// Largest file for an attempt's folder (default 16MiB, at most 1GiB).
+        file: Option<Size>,
     }
 
     /// Default layout of the table: axes down the side, across the top, and one table each.
@@ -264,6 +279,22 @@ shape! {
         timeout: Option<Time>,
         /// Bytes kept of each output stream (default 64MiB).
         output: Option<Size>,
+        /// Labels or names of hosts that it may run on (default: any host of the pool).
+        on: Option<OneOrMany<MatrixName>>,
+        /// Hosts that it runs on at the same time (default 1).
+        #[schemars(range(min = 1, max = 10_000))]
+        hosts: Option<u32>,
+        /// Instances on each of these hosts (default 1).
+        #[schemars(range(min = 1, max = 10_000))]
+        instances: Option<u32>,
+        /// The role whose hosts it runs on.
+        same_host_as: Option<Text>,
+        /// Roles none of whose hosts it runs on.
+        other_host_than: Option<OneOrMany<Text>>,
+        /// Files of the attempt's folder that are fetched at the end: relative paths with *, ? and **.
+        artifacts: Option<OneOrMany<Text>>,
+        /// Bytes fetched of them together (default 64MiB, at most 1GiB).
+        artifact_limit: Option<Size>,
     }
 
     /// Conditions of readiness; all that are given must hold.
@@ -325,6 +356,8 @@ shape! {
         value: Option<Text>,
         /// What the value must fulfil: "== 0", or an expression over `value`.
         must: Option<Text>,
+        /// How the samples of several instances of one role become one.
+        across: Option<Across>,
         /// What it means.
         about: Option<Text>,
     }
@@ -343,6 +376,8 @@ macro_rules! words {
 
 words!(Side { Shared, Disjoint } "lowercase");
 words!(Order { Interleaved, Declared, Shuffled } "lowercase");
+words!(Spread { Any, Each } "lowercase");
+words!(Across { Sum, Max, Min, Mean, Merged } "lowercase");
 words!(Lines { Lines } "lowercase");
 words!(Any { Any } "lowercase");
 
@@ -354,6 +389,17 @@ piece!(Signal, {
 
 type Measure = Either<Either<Tool, Lines>, OwnParser>;
 type Status = Either<Any, OneOrMany<ExitStatus>>;
+
+/// The schema has exactly these keys there.
+#[cfg(test)]
+pub(crate) fn assert_keys(schema: &serde_json::Value, pointer: &str, known: &[&str]) {
+    let properties = schema.pointer(pointer).and_then(serde_json::Value::as_object).unwrap();
+    let mut properties: Vec<&str> = properties.keys().map(String::as_str).collect();
+    properties.sort_unstable();
+    let mut known = known.to_vec();
+    known.sort_unstable();
+    assert_eq!(properties, known, "{pointer}");
+}
 
 #[cfg(test)]
 mod tests {
@@ -376,12 +422,7 @@ mod tests {
             ("/$defs/Limits/properties", keys::LIMITS),
             ("/$defs/Table/properties", keys::TABLE),
         ] {
-            let properties = schema.pointer(pointer).and_then(serde_json::Value::as_object).unwrap();
-            let mut properties: Vec<&str> = properties.keys().map(String::as_str).collect();
-            properties.sort_unstable();
-            let mut known = known.to_vec();
-            known.sort_unstable();
-            assert_eq!(properties, known, "{pointer}");
+            assert_keys(&schema, pointer, known);
         }
     }
 }

@@ -44,6 +44,11 @@ pub(crate) fn set(argument: &str, axes: &[AxisDraft], problems: &mut Problems) -
         problems.add(0..name.len(), format!("the matrix has no axis `{name}`"), help);
         return None;
     };
+    if name == decode::HOST {
+        let help = format!("narrow it: --only 'host == \"{}\"'", list.trim());
+        problems.add(0..name.len(), "the axis `host` has the hosts as its values", help);
+        return None;
+    }
     let mut values: Vec<AxisValue> = Vec::new();
     let mut start = argument.len() - list.len();
     let mut good = true;

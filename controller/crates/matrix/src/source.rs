@@ -35,20 +35,48 @@ pub(crate) struct SourceText(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     name: String,
+    kind: &'static FileKind,
     text: String,
     /// Byte offset of the first byte of each line.
     lines: Vec<usize>,
 }
 
+/// What a file is, in the words of its diagnostics.
+#[derive(Debug)]
+pub(crate) struct FileKind {
+    /// With its article: `a matrix`.
+    pub(crate) what: &'static str,
+    /// What to do when it is too large.
+    pub(crate) smaller: &'static str,
+    /// What to compare it with.
+    pub(crate) example: &'static str,
+}
+
+/// The matrix file, and what belongs to it.
+pub(crate) static MATRIX: &FileKind = &FileKind {
+    what: "a matrix",
+    smaller: "write axes as ranges (`1..1000`), put large inputs into files of their own (`files:`), or split it",
+    example: "compare with the examples in `matrices/`",
+};
+
 impl SourceText {
     pub(crate) fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::of_kind(name, text, MATRIX)
+    }
+
+    pub(crate) fn of_kind(name: impl Into<String>, text: impl Into<String>, kind: &'static FileKind) -> Self {
         let text = text.into();
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Self(Arc::new(Inner { name: name.into(), text, lines }))
+        Self(Arc::new(Inner { name: name.into(), kind, text, lines }))
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.0.name
+    }
+
+    /// What the file is.
+    pub(crate) fn kind(&self) -> &'static FileKind {
+        self.0.kind
     }
 
     pub(crate) fn text(&self) -> &str {

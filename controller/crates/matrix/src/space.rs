@@ -117,16 +117,40 @@ impl Space {
     pub(crate) fn find(&self, values: &[AxisValue]) -> Option<u32> {
         let mut cell = 0;
         for dimension in &self.dimensions {
-            let fits = |place: usize| {
-                dimension.axes.iter().all(|axis| {
-                    let level = self.axes.get(*axis).and_then(|axis| axis.values.get(place));
-                    level.is_some() && level == values.get(*axis)
-                })
-            };
-            let place = (0..dimension.len).find(|place| fits(index(*place)))?;
-            cell += place * dimension.stride;
+            cell += self.level(dimension, values)? * dimension.stride;
         }
         Some(cell)
+    }
+
+    /// Which value of a dimension has the values of these axes.
+    fn level(&self, dimension: &Dimension, values: &[AxisValue]) -> Option<u32> {
+        let fits = |place: usize| {
+            dimension.axes.iter().all(|axis| {
+                let level = self.axes.get(*axis).and_then(|axis| axis.values.get(place));
+                level.is_some() && level == values.get(*axis)
+            })
+        };
+        (0..dimension.len).find(|place| fits(index(*place)))
+    }
+
+    /// Which value of a dimension an included cell has; `None` if it is none of them.
+    pub(crate) fn place_in(&self, included: u32, dimension: usize) -> Option<u32> {
+        let values = self.included.get(index(included.checked_sub(self.product)?))?;
+        self.level(self.dimensions.get(dimension)?, values)
+    }
+
+    /// The dimensions of these axes, each once, in order.
+    pub(crate) fn dimensions_of(&self, axes: &[usize]) -> Vec<usize> {
+        let mut places: Vec<usize> =
+            axes.iter().filter_map(|axis| self.dimension_of.get(*axis).copied()).collect();
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    /// Cells between two values of a dimension, and how many values it has.
+    pub(crate) fn extent(&self, dimension: usize) -> (u32, u32) {
+        self.dimensions.get(dimension).map_or((1, 1), |dimension| (dimension.stride, dimension.len))
     }
 
     /// A few cells in which every value of every axis occurs: the first one, and those that differ from it in one
@@ -177,14 +201,10 @@ impl CellSet {
     /// Evaluates a condition for all cells. An error comes with the cell that it happened in.
     pub(crate) fn new(space: &Space, condition: &Expression) -> Result<Self, (u32, EvalError)> {
         let axes: Vec<usize> = condition.variables.iter().filter_map(|name| space.axis(name)).collect();
-        let mut used: Vec<usize> =
-            axes.iter().filter_map(|axis| space.dimension_of.get(*axis).copied()).collect();
-        used.sort_unstable();
-        used.dedup();
         let mut strides = Vec::new();
         let mut combinations: u32 = 1;
-        for place in used {
-            let len = space.dimensions.get(place).map_or(1, |dimension| dimension.len);
+        for place in space.dimensions_of(&axes) {
+            let (_, len) = space.extent(place);
             strides.push((place, combinations));
             // At most the product of all dimensions, which fits.
             combinations = combinations.saturating_mul(len);

@@ -77,6 +77,27 @@ pub struct Role {
     pub output: u64,
     /// Side of the cell's CPUs that it runs on; `None` when the matrix has no axis `cpus`.
     pub placement: Option<CpuPart>,
+    /// Labels or names of the hosts that it may run on; empty allows all of the pool.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<Name>,
+    /// Hosts that it runs on at the same time; with `same_host_as`, those of the role that it follows.
+    #[serde(skip_serializing_if = "is_one")]
+    pub hosts: u32,
+    /// Instances on each of these hosts.
+    #[serde(skip_serializing_if = "is_one")]
+    pub instances: u32,
+    /// The role whose hosts it runs on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_host_as: Option<Name>,
+    /// Roles none of whose hosts it runs on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_host_than: Vec<Name>,
+    /// Files of the attempt's folder that are fetched when it has ended: relative globs of `*`, `?` and `**`.
+    #[serde(skip)]
+    pub artifacts: Vec<String>,
+    /// Bytes fetched of all its artifacts together.
+    #[serde(skip)]
+    pub artifact_limit: u64,
 }
 
 impl Role {
@@ -86,6 +107,17 @@ impl Role {
     pub fn is_service(&self) -> bool {
         !self.ready.is_empty()
     }
+
+    /// Its tasks in one attempt: hosts times instances, 10,000 at most.
+    #[must_use]
+    pub fn tasks(&self) -> u32 {
+        self.hosts.saturating_mul(self.instances)
+    }
+}
+
+/// What is not said leaves a cell's identity as it was.
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// The signal can change what a service reports at its end; the time it is given only bounds that.
@@ -206,8 +238,26 @@ pub struct Metric {
     pub value: Option<String>,
     /// Condition that its value must fulfil, as written.
     pub must: Option<String>,
+    /// How the samples of several instances of one role become one.
+    pub across: Option<Across>,
     /// What it means.
     pub about: String,
+}
+
+/// How the samples of several instances of one role become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Across {
+    /// Their sum: rates and counts of instances that work side by side.
+    Sum,
+    /// The largest.
+    Max,
+    /// The smallest.
+    Min,
+    /// The arithmetic mean.
+    Mean,
+    /// What it is of all latencies together, told from the merged histograms of all instances.
+    Merged,
 }
 
 /// Where a metric's sample comes from.
@@ -258,6 +308,23 @@ pub struct Policy {
     pub retries: u32,
     /// Attempts after an `ng`.
     pub after_ng: u32,
+    /// Which hosts a cell is measured on.
+    pub spread: Spread,
+    /// Whether trials that are compared with one another may run on different hosts.
+    pub mix_hosts: bool,
+    /// Largest difference between the starts of the clients of a trial, the error of the clocks included; above it, the
+    /// trial is void.
+    pub skew_limit: Duration,
+}
+
+/// Which hosts a cell is measured on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spread {
+    /// On any host of the pool.
+    #[default]
+    Any,
+    /// On each of them: `host` is the first axis, and says where the first service (or else the first role) runs.
+    Each,
 }
 
 /// A file beside the matrix that a role refers to. The caller loads it: this crate does no I/O.

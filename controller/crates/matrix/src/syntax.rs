@@ -2,22 +2,23 @@
 
 use crate::{
     diagnostic::Diagnostic,
-    source::{Source, SourceText},
+    source::{FileKind, Source, SourceText},
 };
 
-/// Largest matrix file, in bytes.
+/// Largest file, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
-pub(crate) const NO_ALIASES: &str =
-    "write the value out where it is needed: a matrix has no anchors and aliases";
+/// What to do about an anchor, an alias or a merge key.
+pub(crate) fn no_aliases(source: &SourceText) -> String {
+    format!("write the value out where it is needed: {} has no anchors and aliases", source.kind().what)
+}
 
 /// The text of a file: bounded, UTF-8, not empty.
-pub(crate) fn decode_utf8(source: &Source) -> Result<SourceText, Diagnostic> {
+pub(crate) fn decode_utf8(source: &Source, kind: &'static FileKind) -> Result<SourceText, Diagnostic> {
     if source.text.len() > MAX_BYTES {
         let head = SourceText::new(&*source.name, first_line(&source.text));
         let message = format!("the file has {} bytes, {MAX_BYTES} are allowed", source.text.len());
-        let help =
-            "is this a matrix? Large inputs belong into files of their own (`files: {NAME: {from: PATH}}`)";
+        let help = format!("is this {}? {}", kind.what, kind.smaller);
         return Err(Diagnostic::new(&head, 0..0, message, help));
     }
     let text = match std::str::from_utf8(&source.text) {
@@ -25,7 +26,7 @@ pub(crate) fn decode_utf8(source: &Source) -> Result<SourceText, Diagnostic> {
         Err(error) => return Err(not_utf8(source, error.valid_up_to())),
     };
     // A byte order mark is not part of the text.
-    Ok(SourceText::new(&*source.name, text.strip_prefix('\u{feff}').unwrap_or(text)))
+    Ok(SourceText::of_kind(&*source.name, text.strip_prefix('\u{feff}').unwrap_or(text), kind))
 }
 
 /// The first line of whatever bytes these are, for an excerpt.
@@ -86,7 +87,8 @@ pub(crate) fn diagnose(source: &SourceText, at: usize, bracket: Option<usize>, i
     }
     match info {
         _ if info.contains("unknown anchor") => {
-            report(here, "an alias is not allowed in a matrix", NO_ALIASES)
+            let message = format!("an alias is not allowed in {}", source.kind().what);
+            report(here, &message, &no_aliases(source))
         }
         _ if info.contains("unexpected character") || info.contains("cannot start any token") => {
             report(here, "a value cannot begin with this character", "quote the value: \"...\"")
@@ -120,7 +122,7 @@ pub(crate) fn diagnose(source: &SourceText, at: usize, bracket: Option<usize>, i
         _ if info.contains("unprintable") => {
             report(here, "the file has a character that cannot be printed", "remove it")
         }
-        _ => report(here, &format!("this is not YAML: {info}"), "compare with the examples in `matrices/`"),
+        _ => report(here, &format!("this is not YAML: {info}"), source.kind().example),
     }
 }
 

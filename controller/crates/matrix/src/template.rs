@@ -110,6 +110,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) environment: &'a mut Environment<'static>,
     pub(crate) scope: &'a Scope,
     pub(crate) failures: Vec<Failure>,
+    /// Whether a template so far may ask for all instances of a role.
+    pub(crate) lists: bool,
 }
 
 impl Compiler<'_> {
@@ -136,7 +138,11 @@ impl Compiler<'_> {
         while let Some((before, code)) = rest.split_once("{{") {
             let (path, after) = code.split_once("}}")?;
             pieces.push(Piece::Text(before.to_owned()));
-            pieces.push(Piece::Variable(self.scope.get(path.trim())?));
+            let variable = self.scope.get(path.trim())?;
+            if matches!(variable, Variable::All(_)) {
+                return None;
+            }
+            pieces.push(Piece::Variable(variable));
             rest = after;
         }
         pieces.push(Piece::Text(rest.to_owned()));
@@ -145,6 +151,8 @@ impl Compiler<'_> {
 
     fn full(&mut self, template: &Template, place: &str) -> Code {
         let text = template.as_str();
+        // Whatever way it is written, such as `server["all"]`: a list too many costs little.
+        self.lists |= text.contains("all");
         // The name must not look like a file that would be escaped.
         let name = format!("{place}#");
         if let Err(error) = self.environment.add_template_owned(name.clone(), text.to_owned()) {
@@ -174,14 +182,21 @@ impl Compiler<'_> {
     fn undefined(&self, name: &str) -> (String, String) {
         let root = name.split('.').next().unwrap_or(name);
         let prefix = format!("{root}.");
-        let attributes = self.scope.names().filter(move |known| known.starts_with(&prefix));
+        let attributes = self.scope.names().filter(|known| known.starts_with(&prefix));
         if attributes.clone().next().is_some() {
             let message = if root == name {
                 format!("`{name}` is a role, and has no text of its own")
             } else {
                 format!("undefined variable `{name}`: the role `{root}` has no such port")
             };
-            return (message, suggest::remedy(name, attributes.collect::<Vec<_>>(), "it has"));
+            let wanted = name.strip_prefix(&prefix).unwrap_or("");
+            let close =
+                suggest::closest(wanted, attributes.clone().filter_map(|one| one.strip_prefix(&prefix)));
+            let close = close.map(|close| format!("did you mean `{prefix}{close}`? ")).unwrap_or_default();
+            return (
+                message,
+                format!("{close}it has: {}", attributes.clone().collect::<Vec<_>>().join(", ")),
+            );
         }
         if root != name && self.scope.get(root).is_some() {
             return (

@@ -9,7 +9,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use crate::{
     diagnostic::Diagnostic,
     scalar::{Scalar, Style},
-    source::SourceText,
+    source::{FileKind, SourceText},
     syntax,
 };
 
@@ -131,8 +131,7 @@ impl Builder<'_> {
                 Event::DocumentStart(_) => {
                     documents += 1;
                     if documents > 1 {
-                        let help =
-                            "a matrix file holds one document: put the other one into a file of its own";
+                        let help = "a file holds one document: put the other one into a file of its own";
                         self.problem(span, "a second document begins here", help);
                         return true;
                     }
@@ -169,12 +168,17 @@ impl Builder<'_> {
         let at = self.stack.last().map_or(0, |open| open.start);
         if self.stack.len() > MAX_DEPTH {
             let message = format!("lists and mappings are nested more than {MAX_DEPTH} deep");
-            self.problem(at..at + 1, &message, "no part of a matrix needs that: look for a bracket too many");
+            let help = format!("no part of {} needs that: look for a bracket too many", self.kind().what);
+            self.problem(at..at + 1, &message, &help);
         } else if self.nodes > MAX_NODES {
             let message = format!("the file holds more than {MAX_NODES} values");
-            self.problem(at..at + 1, &message, "write axes as ranges (`1..1000`), or split the matrix");
+            self.problem(at..at + 1, &message, self.kind().smaller);
         }
         false
+    }
+
+    fn kind(&self) -> &'static FileKind {
+        self.source.kind()
     }
 
     fn problem(&mut self, span: Range<usize>, message: &str, help: &str) {
@@ -191,7 +195,8 @@ impl Builder<'_> {
             let property = start..start + length.max(1);
             if rest.starts_with('!') {
                 let help = "values keep their text as written, so no tag is needed: leave it out, or quote the value";
-                self.problem(property, "a tag is not allowed in a matrix", help);
+                let message = format!("a tag is not allowed in {}", self.kind().what);
+                self.problem(property, &message, help);
             } else {
                 self.refuse_one(0, property);
             }
@@ -210,8 +215,9 @@ impl Builder<'_> {
         for (what, slot) in ["anchor", "alias"].into_iter().zip(std::mem::take(&mut self.refused)) {
             let Some((span, count)) = slot else { continue };
             let more = if count > 1 { format!("; the file has {count}") } else { String::new() };
-            let message = format!("an {what} is not allowed in a matrix{more}");
-            self.problem(span, &message, syntax::NO_ALIASES);
+            let file = self.kind().what;
+            let message = format!("an {what} is not allowed in {file}{more}");
+            self.problem(span, &message, &syntax::no_aliases(self.source));
         }
     }
 
@@ -252,17 +258,18 @@ impl Builder<'_> {
                 let line = self.source.location(first.key.span.start).line;
                 let text =
                     format!("the key `{}` is here a second time; the first is in line {line}", scalar.text);
-                Some((text, "keep one of them"))
+                Some((text, "keep one of them".to_owned()))
             }
             None if scalar.text == "<<" => {
-                Some(("a merge key (`<<`) is not allowed in a matrix".to_owned(), syntax::NO_ALIASES))
+                let message = format!("a merge key (`<<`) is not allowed in {}", self.source.kind().what);
+                Some((message, syntax::no_aliases(self.source)))
             }
             None => None,
         };
         let span = scalar.span.clone();
         *key.1 = Some(scalar);
         if let Some((message, help)) = message {
-            self.problem(span, &message, help);
+            self.problem(span, &message, &help);
         }
     }
 

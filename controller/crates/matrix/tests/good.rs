@@ -43,16 +43,28 @@ mod tests {
             let endpoints: Vec<_> = matrix
                 .roles()
                 .iter()
-                .map(|role| drover_matrix::Endpoint {
-                    address: "127.0.0.1".parse().unwrap(),
-                    ports: role.ports.iter().zip(5000..).map(|(_, number)| number).collect(),
+                .map(|role| {
+                    let endpoint = drover_matrix::Endpoint {
+                        host: "web1".parse().unwrap(),
+                        address: "127.0.0.1".parse().unwrap(),
+                        ports: role.ports.iter().zip(5000..).map(|(_, number)| number).collect(),
+                    };
+                    vec![endpoint; usize::try_from(role.tasks()).unwrap()]
                 })
                 .collect();
             let run = "00000000-0000-0000-0000-000000000001".parse().unwrap();
-            let context = RenderContext { run, repetition: 1, dir: "/tmp/x", endpoints: &endpoints };
             for planned in matrix.cells() {
-                for role in 0..matrix.roles().len() {
-                    renderer.render(role, &planned.cell, &context).unwrap();
+                for (place, role) in matrix.roles().iter().enumerate() {
+                    for instance in 0..role.tasks() {
+                        let context = RenderContext {
+                            run,
+                            repetition: 1,
+                            dir: "/tmp/x",
+                            instance,
+                            endpoints: &endpoints,
+                        };
+                        renderer.render(place, &planned.cell, &context).unwrap();
+                    }
                 }
             }
         }

@@ -10,6 +10,9 @@ use crate::{ParseError, error::shorten};
 /// Samples that one task may have; a table with more columns is a mistake.
 const MAX_SAMPLES: usize = 1000;
 
+/// Longest histogram handed on, in bytes of its text: far above any of three digits.
+const MAX_HISTOGRAM: usize = 1 << 20;
+
 /// Doubts kept; they say little more after that.
 const MAX_DOUBTS: usize = 20;
 
@@ -49,6 +52,13 @@ impl Sheet {
     /// Keeps a figure as the tool reported it.
     pub fn report(&mut self, name: &str, value: impl Display) {
         self.measurement.reported.insert(name.to_owned(), shorten(&value.to_string(), 200));
+    }
+
+    /// Keeps the histogram of all latencies, in nanoseconds: HdrHistogram V2 encoding in base64.
+    pub fn histogram(&mut self, encoded: String) {
+        if encoded.len() <= MAX_HISTOGRAM {
+            self.measurement.histogram = Some(encoded);
+        }
     }
 
     /// Adds a doubt.

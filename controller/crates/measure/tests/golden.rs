@@ -18,6 +18,9 @@ fn expect_exactly_these_figures_when_an_output_is_read() {
                 for (name, value) in &measurement.reported {
                     writeln!(text, "reported {name} = {value}").unwrap();
                 }
+                if let Some(histogram) = &measurement.histogram {
+                    writeln!(text, "histogram of {} characters", histogram.len()).unwrap();
+                }
                 for doubt in &measurement.doubts {
                     writeln!(text, "doubt {}: {}", doubt.kind.as_str(), doubt.detail).unwrap();
                 }

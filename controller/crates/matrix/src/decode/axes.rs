@@ -6,7 +6,7 @@ use drover_model::{AxisValue, Name};
 
 use super::{
     fields::{self, Fields, Problems},
-    value,
+    spread, value,
 };
 use crate::{
     expr::Expression,
@@ -49,6 +49,12 @@ pub(crate) fn axes(node: Option<&Node>, problems: &mut Problems) -> Vec<AxisDraf
 
 fn axis(entry: &Entry, problems: &mut Problems) -> Option<AxisDraft> {
     let name = value::name(&entry.key, "the name of an axis", true, problems);
+    if entry.key.text == spread::HOST {
+        let message = "an axis cannot be called `host`: it comes from the hosts themselves";
+        let help = "take it out and write `spread: each`; any other factor needs another name";
+        problems.add(entry.key.span.clone(), message, help);
+        return None;
+    }
     if let Some(why) = scope::reserved(&entry.key.text) {
         let message = format!("an axis cannot be called `{}`: {why}", entry.key.text);
         problems.add(entry.key.span.clone(), message, format!("for instance `{}_value`", entry.key.text));
@@ -242,10 +248,31 @@ pub(crate) fn include(node: Option<&Node>, axes: Axes<'_>, problems: &mut Proble
         );
         return Vec::new();
     };
-    items.iter().filter_map(|item| included_cell(item, axes, problems)).collect()
+    items.iter().filter_map(|item| included_cells(item, axes, problems)).flatten().collect()
 }
 
-fn included_cell(item: &Node, axes: Axes<'_>, problems: &mut Problems) -> Option<IncludeDraft> {
+/// One cell; or, if the hosts are an axis that it says nothing of, one on each of them.
+fn included_cells(item: &Node, axes: Axes<'_>, problems: &mut Problems) -> Option<Vec<IncludeDraft>> {
+    let names_host =
+        matches!(&item.kind, Kind::Map(entries) if entries.iter().any(|e| e.key.text == spread::HOST));
+    let hosts = axes.list.first().filter(|axis| axis.name.as_str() == spread::HOST && !names_host);
+    let cell = included_cell(item, axes, hosts.and_then(|axis| axis.values.first()), problems)?;
+    let Some(hosts) = hosts else { return Some(vec![cell]) };
+    let on = |host: &AxisValue| {
+        let mut values = cell.values.clone();
+        values.splice(..1, [host.clone()]);
+        IncludeDraft { values, span: cell.span.clone() }
+    };
+    Some(hosts.values.iter().map(on).collect())
+}
+
+/// `host` is the value of the first axis, if the cell need not have one.
+fn included_cell(
+    item: &Node,
+    axes: Axes<'_>,
+    host: Option<&AxisValue>,
+    problems: &mut Problems,
+) -> Option<IncludeDraft> {
     let names: Vec<&str> = axes.declared.iter().map(String::as_str).collect();
     let Kind::Map(entries) = &item.kind else {
         let help = format!("one value per axis: {{ {}: ... }}", names.join(": ..., "));
@@ -256,8 +283,9 @@ fn included_cell(item: &Node, axes: Axes<'_>, problems: &mut Problems) -> Option
     for entry in entries {
         good &= axes.place(&entry.key, "`include`", problems).is_some();
     }
-    let mut values = Vec::new();
-    for axis in axes.list {
+    let mut values: Vec<AxisValue> = Vec::new();
+    values.extend(host.cloned());
+    for axis in axes.list.iter().skip(values.len()) {
         let given = entries.iter().find(|entry| entry.key.text == axis.name.as_str());
         match (given, axis.values.as_slice()) {
             (Some(entry), _) => {

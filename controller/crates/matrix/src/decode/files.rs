@@ -1,10 +1,10 @@
-//! `files` of a role: contents written in the matrix, or a file beside it.
+//! `files` of a role (contents written in the matrix, or a file beside it) and `artifacts`, what it leaves.
 
 use drover_model::Name;
 
 use super::{
     fields::{self, Fields, Problems},
-    value,
+    units, value,
 };
 use crate::{
     keys,
@@ -13,6 +13,10 @@ use crate::{
     template::Template,
     tree::{Entry, Kind, Node},
 };
+
+/// Bytes fetched of a role's artifacts when it does not say.
+const DEFAULT_ARTIFACTS: u64 = 64 << 20;
+const MAX_ARTIFACTS: u64 = 1 << 30;
 
 /// Decodes `files`. References to files beside the matrix are added to `references`.
 pub(crate) fn files(
@@ -75,6 +79,44 @@ fn file(
         }
     };
     Some(RoleFile { path: path?, contents, executable })
+}
+
+/// Decodes `artifacts` and `artifact_limit`: what is fetched from the attempt's folder, and how many bytes at most.
+pub(crate) fn artifacts(fields: &Fields<'_>, problems: &mut Problems) -> (Vec<String>, u64) {
+    let mut list: Vec<String> = Vec::new();
+    for item in fields.get("artifacts").map(fields::one_or_many).unwrap_or_default() {
+        let Some(scalar) = value::scalar(item, "an artifact", problems) else { continue };
+        let Some(glob) = glob(scalar, problems) else { continue };
+        if list.contains(&glob) {
+            let message = format!("the artifact `{glob}` is named twice");
+            problems.add(item.span.clone(), message, "keep one of them");
+            continue;
+        }
+        list.push(glob);
+    }
+    let Some(entry) = fields.entry("artifact_limit") else { return (list, DEFAULT_ARTIFACTS) };
+    if fields.lacks("artifacts") {
+        let message = format!("{} has `artifact_limit` and no `artifacts`", fields.what());
+        problems.add(entry.key.span.clone(), message, "name what is to be fetched: artifacts: [\"*.log\"]");
+    }
+    let bytes = units::size_within(&entry.value, "`artifact_limit`", 1..=MAX_ARTIFACTS, problems);
+    (list, bytes.unwrap_or(DEFAULT_ARTIFACTS))
+}
+
+/// A relative path with `*`, `?` and `**` in it.
+fn glob(scalar: &Scalar, problems: &mut Problems) -> Option<String> {
+    let path = relative_path(scalar, "the artifact", problems)?;
+    let odd = path.chars().find(|c| matches!(c, '{' | '}' | '[' | ']' | '\\'));
+    let problem = match odd {
+        Some(c) => format!("the artifact `{path}` has a `{c}`"),
+        None if path.split('/').any(|part| part.contains("**") && part != "**") => {
+            format!("the artifact `{path}` has a `**` that is not a whole part of the path")
+        }
+        None => return Some(path),
+    };
+    let help = "`*` and `?` stand for characters of one name, `**` for any folders: logs/**/*.txt";
+    problems.add(scalar.span.clone(), problem, help);
+    None
 }
 
 /// A path that cannot leave its folder.

@@ -3,6 +3,7 @@
 use drover_model::Direction;
 
 use super::{
+    across::{self, Used},
     fields::{self, Fields, Problems},
     role::{RoleDraft, Roles},
     value,
@@ -12,7 +13,7 @@ use crate::{
     keys, lex,
     metrics::{IMPLICIT_SAMPLES, MetricDraft},
     scalar::Scalar,
-    spec::{Metric, SampleSource},
+    spec::{Across, Metric, SampleSource},
     suggest,
     tree::{Entry, Kind, Node},
 };
@@ -80,6 +81,9 @@ fn metric(entry: &Entry, roles: Roles<'_>, problems: &mut Problems) -> Option<Me
     let from = fields.get("from").and_then(|node| source(node, key, roles, problems));
     let expression = fields.get("value").and_then(|node| expression(node, &what("value"), roles, problems));
     let must = fields.get("must").and_then(|node| must(node, &what("must"), problems));
+    let how = Across::ALL.map(|across| (across.as_str(), across));
+    let across =
+        fields.get("across").map(|node| (node, value::choice(node, &what("across"), &how, problems)));
     match (fields.get("value"), fields.entry("from")) {
         (Some(_), Some(from)) => {
             let message = format!("metric `{key}` has both `from` and `value`");
@@ -89,6 +93,8 @@ fn metric(entry: &Entry, roles: Roles<'_>, problems: &mut Problems) -> Option<Me
         (None, None) => implicit_origin(&entry.key, roles, problems),
         _ => {}
     }
+    let used = used(&entry.key, from.as_ref(), expression.as_ref(), &fields);
+    across::check(&entry.key, across.map(|(node, found)| (&node.span, found)), &used, roles, problems);
     let metric = Metric {
         name: name?,
         unit: unit?,
@@ -96,10 +102,37 @@ fn metric(entry: &Entry, roles: Roles<'_>, problems: &mut Problems) -> Option<Me
         primary: primary.unwrap_or(false),
         from,
         value: expression.as_ref().map(|expression| expression.scalar.text.clone()),
+        across: across.and_then(|(_, found)| found),
         must: must.as_ref().map(|must| must.scalar.text.clone()),
         about: about.unwrap_or_default(),
     };
     Some(MetricDraft { metric, value: expression, must })
+}
+
+/// The samples that a metric is made of; none if that could not be read.
+fn used(
+    key: &Scalar,
+    from: Option<&SampleSource>,
+    expression: Option<&Expression>,
+    fields: &Fields<'_>,
+) -> Vec<Used> {
+    if let Some(expression) = expression {
+        let used = |path: &String| match path.split_once('.') {
+            Some((role, sample)) => Used { role: Some(role.to_owned()), sample: sample.to_owned() },
+            None => Used { role: None, sample: path.clone() },
+        };
+        return expression.variables.iter().map(used).collect();
+    }
+    match from {
+        Some(from) => {
+            let sample = from.sample.clone().unwrap_or_else(|| key.text.clone());
+            vec![Used { role: Some(from.role.to_string()), sample }]
+        }
+        None if fields.get("from").is_none() && fields.get("value").is_none() => {
+            vec![Used { role: None, sample: key.text.clone() }]
+        }
+        None => Vec::new(),
+    }
 }
 
 /// Where a metric without `from` and `value` comes from must be clear.

@@ -1,8 +1,9 @@
 //! From the tree to the checked parts of a matrix. Every decoder reports what is wrong and goes on, so that one pass
 //! finds all mistakes; `None` means "already reported".
 
+mod across;
 mod axes;
-mod fields;
+pub(crate) mod fields;
 mod files;
 mod measure;
 mod metric;
@@ -10,10 +11,13 @@ mod policy;
 mod ready;
 mod role;
 mod root;
-mod units;
-mod value;
+mod seats;
+mod spread;
+pub(crate) mod units;
+pub(crate) mod value;
 
 pub(crate) use axes::{AxisDraft, ExcludeDraft, values_of};
 pub(crate) use fields::Problems;
 pub(crate) use policy::MAX_CELLS;
 pub(crate) use root::{Draft, root};
+pub(crate) use spread::HOST;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     keys,
-    spec::{Order, Policy, Requirement, Table},
+    spec::{Order, Policy, Requirement, Spread, Table},
     tree::{Kind, Node},
 };
 
@@ -19,7 +19,12 @@ use crate::{
 pub(crate) const DEFAULT_CELLS: u64 = 100_000;
 /// Cells that no limit can exceed: their places are 32-bit numbers.
 pub(crate) const MAX_CELLS: u64 = 4_000_000_000;
+/// Bytes that a file may have when the matrix does not say.
+const DEFAULT_FILE: u64 = 16 << 20;
+const MAX_FILE: u64 = 1 << 30;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+const DEFAULT_SKEW_LIMIT: Duration = Duration::from_millis(10);
+const SPREADS: [(&str, Spread); 2] = [("any", Spread::Any), ("each", Spread::Each)];
 const ORDERS: [(&str, Order); 3] =
     [("interleaved", Order::Interleaved), ("declared", Order::Declared), ("shuffled", Order::Shuffled)];
 
@@ -37,6 +42,9 @@ pub(crate) fn policy(root: &Fields<'_>, problems: &mut Problems) -> Policy {
     let seeds = 0..=u64::MAX / 2;
     let seed = root.get("seed").and_then(|node| value::integer(node, "`seed`", seeds, problems));
     let timeout = root.get("timeout").and_then(|node| units::duration(node, "`timeout`", problems));
+    let spread = root.get("spread").and_then(|node| value::choice(node, "`spread`", &SPREADS, problems));
+    let mix_hosts = root.get("mix_hosts").and_then(|node| value::boolean(node, "`mix_hosts`", problems));
+    let skew_limit = root.get("skew_limit").and_then(|node| units::duration(node, "`skew_limit`", problems));
     Policy {
         repeat,
         order: order.unwrap_or_default(),
@@ -44,14 +52,28 @@ pub(crate) fn policy(root: &Fields<'_>, problems: &mut Problems) -> Policy {
         timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
         retries,
         after_ng,
+        spread: spread.unwrap_or_default(),
+        mix_hosts: mix_hosts.unwrap_or(false),
+        skew_limit: skew_limit.unwrap_or(DEFAULT_SKEW_LIMIT),
     }
 }
 
-/// Decodes `limits`: the most cells allowed.
-pub(crate) fn cell_limit(root: &Fields<'_>, problems: &mut Problems) -> u64 {
+/// What a matrix may amount to.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// Most cells.
+    pub(crate) cells: u64,
+    /// Largest file for an attempt's folder, in bytes.
+    pub(crate) file: u64,
+}
+
+/// Decodes `limits`.
+pub(crate) fn limits(root: &Fields<'_>, problems: &mut Problems) -> Limits {
     let limits = root.get("limits").and_then(|node| Fields::open(node, "`limits`", keys::LIMITS, problems));
-    let cells = limits.and_then(|limits| limits.get("cells"));
-    cells.and_then(|node| value::integer(node, "`cells`", 1..=MAX_CELLS, problems)).unwrap_or(DEFAULT_CELLS)
+    let get = |key| limits.as_ref().and_then(|limits| limits.get(key));
+    let cells = get("cells").and_then(|node| value::integer(node, "`cells`", 1..=MAX_CELLS, problems));
+    let file = get("file").and_then(|node| units::size_within(node, "`file`", 1..=MAX_FILE, problems));
+    Limits { cells: cells.unwrap_or(DEFAULT_CELLS), file: file.unwrap_or(DEFAULT_FILE) }
 }
 
 /// Decodes `requires`.

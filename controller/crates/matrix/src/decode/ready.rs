@@ -82,7 +82,7 @@ pub(crate) fn ports(node: Option<&Node>, role: &str, problems: &mut Problems) ->
 }
 
 fn port_name(scalar: &crate::scalar::Scalar, problems: &mut Problems) -> Option<Name> {
-    if let Some(why) = scope::reserved(&scalar.text) {
+    if let Some(why) = scope::reserved_for_ports(&scalar.text) {
         let message = format!("a port cannot be called `{}`: {why}", scalar.text);
         problems.add(scalar.span.clone(), message, format!("for instance `{}_port`", scalar.text));
         return None;

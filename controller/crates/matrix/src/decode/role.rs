@@ -6,7 +6,9 @@ use drover_model::{CpuPart, Name};
 
 use super::{
     fields::{self, Fields, Problems},
-    files, measure, ready, units, value,
+    files, measure, ready,
+    seats::{self, SeatsDraft},
+    units, value,
 };
 use crate::{
     keys,
@@ -29,6 +31,8 @@ pub(crate) struct RoleDraft {
     pub(crate) span: Range<usize>,
     /// Roles of `after`, with their places.
     pub(crate) after: Vec<Scalar>,
+    /// What it says of its hosts.
+    pub(crate) seats: SeatsDraft,
 }
 
 /// Decodes `roles`; `timeout` is the matrix's own. References to files are added to `references`.
@@ -81,6 +85,8 @@ fn role(
         .and_then(|node| units::duration(node, "`timeout`", problems))
         .unwrap_or(timeout);
     let output = fields.get("output").and_then(|node| output(node, problems)).unwrap_or(DEFAULT_OUTPUT);
+    let seats = seats::seats(&fields, &ports, problems);
+    let (artifacts, artifact_limit) = files::artifacts(&fields, problems);
     let role = Role {
         name: name?,
         command: command?,
@@ -96,8 +102,15 @@ fn role(
         timeout,
         output,
         placement: None,
+        on: seats.on.clone(),
+        hosts: seats.hosts.unwrap_or(1),
+        instances: seats.instances.unwrap_or(1),
+        same_host_as: seats.same.as_ref().and_then(|scalar| scalar.text.parse().ok()),
+        other_host_than: seats.other.iter().filter_map(|scalar| scalar.text.parse().ok()).collect(),
+        artifacts,
+        artifact_limit,
     };
-    Some(RoleDraft { role, span: entry.key.span.clone(), after })
+    Some(RoleDraft { role, span: entry.key.span.clone(), after, seats })
 }
 
 /// Exactly one of `run` and `shell`.

@@ -7,14 +7,15 @@ use drover_model::{CpuPart, Name};
 use super::{
     axes::{self, Axes, AxisDraft, ExcludeDraft, IncludeDraft, ZipGroup},
     fields::{Fields, Problems},
-    metric, policy,
+    metric,
+    policy::{self, Limits},
     role::{self, RoleDraft, Roles},
-    value,
+    seats, spread, value,
 };
 use crate::{
     keys,
     metrics::MetricDraft,
-    spec::{FileReference, Policy, Requirement, Role, Table},
+    spec::{FileReference, Policy, Requirement, Role, Spread, Table},
     tree::{Kind, Node},
 };
 
@@ -38,13 +39,16 @@ pub(crate) struct Draft {
     pub(crate) declared_roles: Vec<String>,
     pub(crate) metrics: Vec<MetricDraft>,
     pub(crate) policy: Policy,
-    pub(crate) limit: u64,
+    pub(crate) limits: Limits,
+    /// Where to report what concerns the hosts of `spread: each`.
+    pub(crate) spread_span: Range<usize>,
     pub(crate) table: Table,
     pub(crate) references: Vec<FileReference>,
 }
 
-/// Decodes a document. `None` if there is nothing to go on with; all mistakes are in `problems` either way.
-pub(crate) fn root(node: &Node, problems: &mut Problems) -> Option<Draft> {
+/// Decodes a document. `hosts` are the values of the axis `host`, once they are known. `None` if there is nothing to go on
+/// with; all mistakes are in `problems` either way.
+pub(crate) fn root(node: &Node, hosts: Option<&[Name]>, problems: &mut Problems) -> Option<Draft> {
     if !matches!(node.kind, Kind::Map(_) | Kind::Broken) {
         let help = "a matrix begins with `version: 1` and has `name:`, `axes:`, `roles:` and `metrics:`; a `:` needs a space \
                     behind it";
@@ -57,10 +61,13 @@ pub(crate) fn root(node: &Node, problems: &mut Problems) -> Option<Draft> {
     let about = root.get("about").and_then(|node| value::text(node, "`about`", problems)).unwrap_or_default();
     let requires = policy::requires(root.get("requires"), problems);
     let policy = policy::policy(&root, problems);
-    let limit = policy::cell_limit(&root, problems);
+    let limits = policy::limits(&root, problems);
 
-    let axes = axes::axes(root.get("axes"), problems);
-    let declared = declared_names(root.get("axes"));
+    let mut axes = axes::axes(root.get("axes"), problems);
+    let mut declared = declared_names(root.get("axes"));
+    if policy.spread == Spread::Each && !declared.iter().any(|name| name == spread::HOST) {
+        spread::add_axis(&mut axes, &mut declared, hosts);
+    }
     let names: Vec<&str> = declared.iter().map(String::as_str).collect();
     let known = Axes { list: &axes, declared: &declared };
     let zip = axes::zip(root.get("zip"), known, problems);
@@ -73,7 +80,11 @@ pub(crate) fn root(node: &Node, problems: &mut Problems) -> Option<Draft> {
     let mut roles =
         roles.map(|node| role::roles(node, policy.timeout, &mut references, problems)).unwrap_or_default();
     let role_names = declared_names(root.get("roles"));
-    relations(Roles { list: &roles, declared: &role_names }, problems);
+    let known = Roles { list: &roles, declared: &role_names };
+    relations(known, problems);
+    seats::relations(known, problems);
+    seats::follow(&mut roles, &role_names, problems);
+    spread::check(&root, policy.spread, &zip, &roles, problems);
     place_roles(&root, &names, &mut roles, &role_names, problems);
     clashes(&roles, &names, problems);
     // Without metrics, a matrix says whether its trials pass.
@@ -95,7 +106,8 @@ pub(crate) fn root(node: &Node, problems: &mut Problems) -> Option<Draft> {
         declared_roles: role_names,
         metrics,
         policy,
-        limit,
+        limits,
+        spread_span: root.entry("spread").map_or_else(|| root.place(), |entry| entry.key.span.clone()),
         table,
         references,
     })

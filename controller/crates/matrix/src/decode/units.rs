@@ -1,6 +1,6 @@
 //! Durations (`10s`, `1m30s`) and sizes (`64MiB`), always with their unit.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use super::{fields::Problems, value};
 use crate::{suggest, tree::Node};
@@ -133,6 +133,31 @@ pub(crate) fn size(node: &Node, what: &str, problems: &mut Problems) -> Option<u
             report(node, what, &scalar.text, &error, ("a size", &SIZE_UNITS, SIZE_HELP), problems);
             None
         }
+    }
+}
+
+/// A size in bytes, in a range.
+pub(crate) fn size_within(
+    node: &Node,
+    what: &str,
+    range: RangeInclusive<u64>,
+    problems: &mut Problems,
+) -> Option<u64> {
+    let bytes = size(node, what, problems)?;
+    if range.contains(&bytes) {
+        return Some(bytes);
+    }
+    let (low, high) = (shown(*range.start()), shown(*range.end()));
+    problems.add(node.span.clone(), format!("{what} must lie between {low} and {high}"), SIZE_HELP);
+    None
+}
+
+/// A size in the largest unit that divides it.
+fn shown(bytes: u64) -> String {
+    let mut units = SIZE_UNITS.iter().rev().filter(|(name, _)| name.ends_with("iB"));
+    match units.find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor)) {
+        Some((name, factor)) => format!("{}{name}", bytes / factor),
+        None => format!("{bytes}B"),
     }
 }
 

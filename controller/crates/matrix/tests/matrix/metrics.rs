@@ -10,6 +10,11 @@ fn samples(list: &[(&str, f64)]) -> Vec<Sample> {
         .collect()
 }
 
+/// The only instance of a role.
+fn only<'a>(role: &'a Name, samples: &'a [Sample]) -> RoleSamples<'a> {
+    RoleSamples { role, instance: 0, samples, histogram: None }
+}
+
 fn evaluate(
     matrix: &Matrix,
     server: &[(&str, f64)],
@@ -18,7 +23,7 @@ fn evaluate(
     let names: Vec<Name> = ["server", "client"].map(|name| name.parse().unwrap()).into();
     let found = [samples(server), samples(client)];
     let roles: Vec<RoleSamples<'_>> =
-        names.iter().zip(&found).map(|(role, samples)| RoleSamples { role, samples }).collect();
+        names.iter().zip(&found).map(|(role, samples)| only(role, samples)).collect();
     let values = matrix.metrics().evaluate(&roles).map_err(|errors| errors.to_string())?;
     Ok(values.into_iter().map(|(name, value)| (name.to_string(), value)).collect())
 }

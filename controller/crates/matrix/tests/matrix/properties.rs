@@ -114,10 +114,10 @@ proptest! {
         let cell = matrix.cell(0).unwrap().cell;
         prop_assert_eq!(cell.value("mode"), Some(value.as_str()));
         let renderer = drover_matrix::Renderer::new(&matrix).unwrap();
-        let endpoint = drover_matrix::Endpoint { address: "127.0.0.1".parse().unwrap(), ports: vec![1, 2] };
-        let endpoints = [endpoint.clone(), endpoint];
+        let endpoint = drover_matrix::Endpoint { host: "a".parse().unwrap(), address: "127.0.0.1".parse().unwrap(), ports: vec![1, 2] };
+        let endpoints = [vec![endpoint.clone()], vec![endpoint]];
         let run = "00000000-0000-0000-0000-00000000000a".parse().unwrap();
-        let context = drover_matrix::RenderContext { run, repetition: 1, dir: "/tmp/a", endpoints: &endpoints };
+        let context = drover_matrix::RenderContext { run, repetition: 1, dir: "/tmp/a", instance: 0, endpoints: &endpoints };
         prop_assert_eq!(&renderer.render(1, &cell, &context).unwrap().argv[2], &value);
         // By way of minijinja too.
         let full = text.replace("{{ mode }}", "{% if true %}{{ mode }}{% endif %}");

@@ -6,11 +6,12 @@ use super::common::{edited, matrix, read};
 use drover_matrix::{Endpoint, Matrix, Options, RenderContext, RenderError, RenderedRole, Renderer};
 use drover_model::{CpuPart, Placement, ReadyCheck};
 
-fn endpoints() -> [Endpoint; 2] {
-    [
-        Endpoint { address: "127.0.0.1".parse().unwrap(), ports: vec![5001, 5002] },
-        Endpoint { address: "127.0.0.2".parse().unwrap(), ports: vec![] },
-    ]
+fn endpoint(host: &str, address: &str, ports: &[u16]) -> Endpoint {
+    Endpoint { host: host.parse().unwrap(), address: address.parse().unwrap(), ports: ports.into() }
+}
+
+fn endpoints() -> [Vec<Endpoint>; 2] {
+    [vec![endpoint("web1", "127.0.0.1", &[5001, 5002])], vec![endpoint("load1", "127.0.0.2", &[])]]
 }
 
 fn render(matrix: &Matrix, role: usize, cell: u32) -> Result<RenderedRole, RenderError> {
@@ -18,6 +19,7 @@ fn render(matrix: &Matrix, role: usize, cell: u32) -> Result<RenderedRole, Rende
         run: "00000000-0000-0000-0000-00000000000a".parse().unwrap(),
         repetition: 2,
         dir: "/tmp/a",
+        instance: 0,
         endpoints: &endpoints(),
     };
     Renderer::new(matrix).unwrap().render(role, &matrix.cell(cell).unwrap().cell, &context)
@@ -149,7 +151,7 @@ fn expect_rendering_to_be_cheap() {
     let cell = matrix.cell(0).unwrap().cell;
     let endpoints = endpoints();
     let run = "00000000-0000-0000-0000-00000000000a".parse().unwrap();
-    let context = RenderContext { run, repetition: 1, dir: "/tmp/a", endpoints: &endpoints };
+    let context = RenderContext { run, repetition: 1, dir: "/tmp/a", instance: 0, endpoints: &endpoints };
     let started = Instant::now();
     for _ in 0..1000 {
         renderer.render(0, &cell, &context).unwrap();

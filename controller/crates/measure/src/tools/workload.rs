@@ -41,6 +41,7 @@ struct Client {
     ports_needed: Option<u64>,
     source_addresses: Option<u64>,
     cpu_share: Option<f64>,
+    histogram: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -171,6 +172,10 @@ fn write_client(client: Client, sheet: &mut Sheet) {
         if let Some(value) = value {
             sheet.report(name, value);
         }
+    }
+    // Like the latencies themselves, it says nothing without a success.
+    if let Some(encoded) = client.histogram.filter(|_| client.succeeded > 0) {
+        sheet.histogram(encoded);
     }
     if let Some(planned) = client.connections.filter(|planned| client.completed < *planned) {
         let detail = format!("{} of {planned} connections were completed", client.completed);

@@ -1,0 +1,113 @@
+//! The checked host file as plain types, for the controller.
+
+use std::net::IpAddr;
+
+use drover_model::Name;
+
+/// The hosts of a run, in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFile {
+    /// At least one host.
+    pub hosts: Vec<HostEntry>,
+}
+
+/// A host. Paths are as written: the caller expands a leading `~/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostEntry {
+    /// Its name in tables, records and `on`.
+    pub name: Name,
+    /// How its agent is reached.
+    pub reach: Reach,
+    /// Pools that it belongs to; none is the name of a host.
+    pub labels: Vec<Name>,
+    /// Address that roles on other hosts connect to; `None` means the one that it is reached at, and loopback while all
+    /// roles of a trial share the host.
+    pub address: Option<IpAddr>,
+    /// The agent's folder on the host, an absolute path or one that begins with `~/`; `None` leaves it to the agent.
+    pub dir: Option<String>,
+    /// Bounds on what is stored there.
+    pub limits: HostLimits,
+}
+
+/// Bounds on what is stored on a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostLimits {
+    /// Least free space in the agent's folder when a task starts, in bytes.
+    pub free_disk: u64,
+    /// Most bytes kept of one output stream.
+    pub output: u64,
+    /// Most bytes of files staged for one task.
+    pub files: u64,
+}
+
+impl Default for HostLimits {
+    fn default() -> Self {
+        Self { free_disk: 256 << 20, output: 1 << 30, files: 64 << 20 }
+    }
+}
+
+/// How the agent of a host is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It is this machine; the controller starts an agent of its own.
+    Local,
+    /// By ssh; the controller brings the agent along.
+    Ssh(SshReach),
+    /// By mTLS; a resident agent listens.
+    Tls(TlsReach),
+}
+
+/// How to reach a host by ssh. What is not said comes from the ssh configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SshReach {
+    /// Host name, address (IPv6 without brackets) or `Host` entry of the ssh configuration.
+    pub host: String,
+    /// Who to log in as.
+    pub user: Option<String>,
+    /// Port.
+    pub port: Option<u16>,
+    /// File of the private key.
+    pub identity: Option<String>,
+    /// The host to go through: `[user@]host[:port]`, as written.
+    pub jump: Option<String>,
+    /// File of host keys instead of `~/.ssh/known_hosts`.
+    pub known_hosts: Option<String>,
+    /// Configuration instead of `~/.ssh/config`.
+    pub config: Option<String>,
+}
+
+/// How to reach a resident agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsReach {
+    /// `host:port`; an IPv6 address is in brackets.
+    pub address: String,
+    /// Folder of the certificates; `None` means `./drover-pki`.
+    pub pki: Option<String>,
+}
+
+impl HostFile {
+    /// What holds when there is no file: this machine alone, called `local`.
+    #[must_use]
+    pub fn local() -> Self {
+        let local = |name: Name| HostEntry {
+            name,
+            reach: Reach::Local,
+            labels: Vec::new(),
+            address: None,
+            dir: None,
+            limits: HostLimits::default(),
+        };
+        // `local` is a good name.
+        Self { hosts: "local".parse().ok().map(local).into_iter().collect() }
+    }
+
+    /// Places of the hosts whose name or one of whose labels is among `on`, in the order of the file; of all hosts if `on`
+    /// is empty.
+    #[must_use]
+    pub fn matching(&self, on: &[Name]) -> Vec<usize> {
+        let wanted = |host: &HostEntry| {
+            on.is_empty() || on.contains(&host.name) || host.labels.iter().any(|label| on.contains(label))
+        };
+        self.hosts.iter().enumerate().filter(|(_, host)| wanted(host)).map(|(place, _)| place).collect()
+    }
+}

@@ -1,0 +1,13 @@
+//! The host file: which machines there are, how each is reached, what it is good for. Parsed like the matrix, with the same
+//! diagnostics.
+
+mod decode;
+mod entry;
+mod file;
+mod reach;
+mod schema;
+
+pub use file::{HostEntry, HostFile, HostLimits, Reach, SshReach, TlsReach};
+
+pub(crate) use decode::parse;
+pub(crate) use schema::text as schema;

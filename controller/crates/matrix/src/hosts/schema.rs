@@ -1,0 +1,123 @@
+//! The JSON Schema of the host file. The types exist for the schema only: files are read by `decode`, and a test holds the
+//! two together.
+
+use crate::schema::{self, Named, OneOrMany, Size, Text};
+
+/// The schema as text, ending in a newline.
+pub(crate) fn text() -> String {
+    schema::root::<HostFile>("Drover hosts")
+}
+
+schema::piece!(HostName, {
+    "type": "string",
+    "pattern": "^[A-Za-z_][A-Za-z0-9_-]{0,63}$",
+    "description": "A letter or _, then letters, digits, _ and -.",
+});
+
+schema::piece!(Place, {
+    "type": "string",
+    "minLength": 1,
+    "description": "[USER@]HOST[:PORT], an IPv6 address in brackets.",
+});
+
+schema::piece!(TlsPlace, {
+    "type": "string",
+    "pattern": ":[0-9]+$",
+    "description": "HOST:PORT of a resident agent, an IPv6 address in brackets.",
+});
+
+schema::piece!(Address, { "type": "string", "pattern": "^[0-9a-fA-F.:]+$", "description": "An IP address." });
+
+schema::piece!(Yes, { "const": true, "description": "It is this machine." });
+
+schema::shape! {
+    /// The hosts that Drover can use, and how each is reached.
+    struct HostFile {
+        version: schema::FormatVersion,
+        /// What holds for all hosts that do not say otherwise; labels are added.
+        defaults: Option<Defaults>,
+        /// Name -> host.
+        hosts: Named<Host>,
+    }
+
+    /// What holds for all hosts that do not say otherwise.
+    struct Defaults {
+        user: Option<Text>,
+        #[schemars(range(min = 1, max = 65535))]
+        port: Option<u16>,
+        /// File of the private key.
+        identity: Option<Text>,
+        jump: Option<Place>,
+        /// File of host keys (default ~/.ssh/known_hosts).
+        known_hosts: Option<Text>,
+        /// ssh configuration (default ~/.ssh/config).
+        config: Option<Text>,
+        /// Folder of the certificates (default ./drover-pki).
+        pki: Option<Text>,
+        /// The agent's folder on the host.
+        dir: Option<Text>,
+        labels: Option<OneOrMany<HostName>>,
+        limits: Option<Limits>,
+    }
+
+    /// A host. Exactly one of `ssh`, `tls` and `local`.
+    #[schemars(extend("oneOf" = [{ "required": ["ssh"] }, { "required": ["tls"] }, { "required": ["local"] }]))]
+    struct Host {
+        /// Reached by ssh; Drover brings its agent along.
+        ssh: Option<Place>,
+        /// A resident agent, reached by mTLS.
+        tls: Option<TlsPlace>,
+        local: Option<Yes>,
+        /// Pools that it belongs to.
+        labels: Option<OneOrMany<HostName>>,
+        /// What roles on other hosts connect to (default: the address that it is reached at).
+        address: Option<Address>,
+        user: Option<Text>,
+        #[schemars(range(min = 1, max = 65535))]
+        port: Option<u16>,
+        /// File of the private key.
+        identity: Option<Text>,
+        /// The host to go through.
+        jump: Option<Place>,
+        /// File of host keys (default ~/.ssh/known_hosts).
+        known_hosts: Option<Text>,
+        /// ssh configuration (default ~/.ssh/config).
+        config: Option<Text>,
+        /// Folder of the certificates (default ./drover-pki).
+        pki: Option<Text>,
+        /// The agent's folder on the host.
+        dir: Option<Text>,
+        limits: Option<Limits>,
+    }
+
+    /// Bounds on what is stored on a host.
+    struct Limits {
+        /// Least free space in the agent's folder when a task starts (default 256MiB).
+        free_disk: Option<Size>,
+        /// Most bytes kept of one output stream (default 1GiB).
+        output: Option<Size>,
+        /// Most bytes of files staged for one task (default 64MiB).
+        files: Option<Size>,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys;
+
+    #[test]
+    fn expect_the_schema_to_know_the_keys_that_are_decoded() {
+        let schema: serde_json::Value = serde_json::from_str(&text()).unwrap();
+        let mut defaults = keys::HOST.to_vec();
+        defaults.retain(|key| !keys::WAYS.contains(key) && *key != "address");
+        for (pointer, known) in [
+            ("/properties", keys::HOST_FILE),
+            ("/$defs/Defaults/properties", &defaults),
+            ("/$defs/Host/properties", keys::HOST),
+            ("/$defs/Limits/properties", keys::HOST_LIMITS),
+        ] {
+            schema::assert_keys(&schema, pointer, known);
+        }
+    }
+}
