@@ -233,6 +233,9 @@ pub(crate) fn explain(
             "it takes too long or gives too much".to_owned(),
             "make it smaller: loops are limited".to_owned(),
         ),
+        ErrorKind::UndefinedError => {
+            (place, detail, "check the name behind the dot, and that an index is below the length".to_owned())
+        }
         ErrorKind::SyntaxError => {
             let (message, help) = syntax(&detail);
             (place, message.to_owned(), help.to_owned())

@@ -41,7 +41,8 @@ impl Groups {
         // Values that only `include` names make groups of their own.
         let mut own: Vec<Vec<AxisValue>> = Vec::new();
         for cell in space.product()..space.len() {
-            let digits: Option<Vec<u32>> = places.iter().map(|place| space.place_in(cell, *place)).collect();
+            let digits: Option<Vec<u32>> =
+                places.iter().map(|place| space.place_in(cell, *place, &axes)).collect();
             let group = digits.map(|digits| {
                 let parts = digits.iter().zip(&groups.dimensions);
                 parts.map(|(digit, (_, _, between))| digit * between).sum()

@@ -117,15 +117,15 @@ impl Space {
     pub(crate) fn find(&self, values: &[AxisValue]) -> Option<u32> {
         let mut cell = 0;
         for dimension in &self.dimensions {
-            cell += self.level(dimension, values)? * dimension.stride;
+            cell += self.level(dimension, &dimension.axes, values)? * dimension.stride;
         }
         Some(cell)
     }
 
-    /// Which value of a dimension has the values of these axes.
-    fn level(&self, dimension: &Dimension, values: &[AxisValue]) -> Option<u32> {
+    /// Which value of a dimension has the values of these of its axes.
+    fn level(&self, dimension: &Dimension, axes: &[usize], values: &[AxisValue]) -> Option<u32> {
         let fits = |place: usize| {
-            dimension.axes.iter().all(|axis| {
+            axes.iter().all(|axis| {
                 let level = self.axes.get(*axis).and_then(|axis| axis.values.get(place));
                 level.is_some() && level == values.get(*axis)
             })
@@ -133,10 +133,12 @@ impl Space {
         (0..dimension.len).find(|place| fits(index(*place)))
     }
 
-    /// Which value of a dimension an included cell has; `None` if it is none of them.
-    pub(crate) fn place_in(&self, included: u32, dimension: usize) -> Option<u32> {
+    /// Which value of a dimension an included cell has, as far as these axes tell; `None` if it is none of them.
+    pub(crate) fn place_in(&self, included: u32, dimension: usize, axes: &[usize]) -> Option<u32> {
         let values = self.included.get(index(included.checked_sub(self.product)?))?;
-        self.level(self.dimensions.get(dimension)?, values)
+        let dimension = self.dimensions.get(dimension)?;
+        let axes: Vec<usize> = axes.iter().copied().filter(|axis| dimension.axes.contains(axis)).collect();
+        self.level(dimension, &axes, values)
     }
 
     /// The dimensions of these axes, each once, in order.

@@ -151,7 +151,7 @@ impl Compiler<'_> {
 
     fn full(&mut self, template: &Template, place: &str) -> Code {
         let text = template.as_str();
-        // Whatever way it is written, such as `server["all"]`: a list too many costs little.
+        // A list too many costs little.
         self.lists |= text.contains("all");
         // The name must not look like a file that would be escaped.
         let name = format!("{place}#");

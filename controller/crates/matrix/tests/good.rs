@@ -7,7 +7,9 @@ mod tests {
         path::{Path, PathBuf},
     };
 
-    use drover_matrix::{Options, RenderContext, Renderer, Source, parse, plan, schema};
+    use drover_matrix::{
+        Options, RenderContext, Renderer, Source, hosts_schema, parse, parse_hosts, plan, schema,
+    };
 
     fn folder() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../matrices")
@@ -81,6 +83,60 @@ mod tests {
             committed == schema(),
             "matrices/schema.json is not what the code says: run this test with DROVER_UPDATE_SCHEMA=1",
         );
+    }
+
+    #[test]
+    fn expect_the_committed_schema_of_hosts_to_be_the_generated_one() {
+        let path = folder().join("hosts.schema.json");
+        if std::env::var_os("DROVER_UPDATE_SCHEMA").is_some() {
+            fs::write(&path, hosts_schema()).unwrap();
+        }
+        let committed = fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            committed == hosts_schema(),
+            "matrices/hosts.schema.json is not what the code says: run this test with DROVER_UPDATE_SCHEMA=1",
+        );
+    }
+
+    /// The example of a documentation page: its first block of YAML.
+    fn example(page: &str) -> String {
+        let page = fs::read_to_string(folder().join("../docs").join(page)).unwrap();
+        let (_, rest) = page.split_once("```yaml\n").unwrap();
+        rest.split_once("```").unwrap().0.to_owned()
+    }
+
+    #[test]
+    fn expect_the_documented_host_file_to_be_good_and_valid_by_the_schema() {
+        let text = example("hosts.md");
+        let file = parse_hosts(&Source::new("docs/hosts.md", text.as_str()));
+        let file = file.unwrap_or_else(|found| panic!("{found}"));
+        assert!(file.hosts.len() >= 4, "{file:?}");
+        let schema: serde_json::Value = serde_json::from_str(&hosts_schema()).unwrap();
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        let value: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+    }
+
+    #[test]
+    fn expect_the_schema_of_hosts_to_refuse_unknown_keys_and_wrong_types() {
+        let schema: serde_json::Value = serde_json::from_str(&hosts_schema()).unwrap();
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        let good = "{version: 1, defaults: {user: a}, hosts: {a: {ssh: b, labels: [x]}}}";
+        let value = |text: &str| serde_yaml::from_str::<serde_json::Value>(text).unwrap();
+        assert!(validator.is_valid(&value(good)));
+        for (from, to) in [
+            ("version: 1", "version: 2"),
+            ("ssh:", "shh:"),
+            ("ssh: b", "ssh: b, local: true"),
+            ("ssh: b", "local: false"),
+            ("ssh: b", "ssh: b, limits: {output: 10}"),
+            ("user: a", "ssh: a"),
+            ("[x]", "[1x]"),
+        ] {
+            assert!(!validator.is_valid(&value(&good.replace(from, to))), "{to}");
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@ mod common;
 #[cfg(test)]
 mod expansion;
 #[cfg(test)]
+mod hosts;
+#[cfg(test)]
 mod identity;
 #[cfg(test)]
 mod messages;
@@ -18,3 +20,7 @@ mod planning;
 mod properties;
 #[cfg(test)]
 mod rendering;
+#[cfg(test)]
+mod several;
+#[cfg(test)]
+mod spread;

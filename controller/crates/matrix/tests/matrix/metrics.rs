@@ -111,3 +111,98 @@ fn expect_a_single_metric_to_be_primary_by_itself() {
     ]);
     assert_eq!(single.metrics().primary().unwrap().name.as_str(), "rate");
 }
+
+/// The good matrix with three clients, a metric `rate` of this text, and `failed` summed.
+fn several(text: &str) -> Matrix {
+    matrix(&[
+        ("    after: server\n", "    after: server\n    hosts: 3\n"),
+        ("  rate: { unit: conn/s, better: higher, primary: true }", &format!("  rate: {{ {text} }}")),
+        ("better: lower, must", "better: lower, from: client, across: sum, must"),
+        ("\"{{ mode }}\"]\n    measure: lines", "\"{{ mode }}\"]\n    measure: workload"),
+    ])
+}
+
+/// The value of `rate` when the clients have these samples beside `failed`, and these histograms.
+fn rate(matrix: &Matrix, clients: &[&[(&str, f64)]], histograms: &[Option<&str>]) -> Result<f64, String> {
+    let (server, client): (Name, Name) = ("server".parse().unwrap(), "client".parse().unwrap());
+    let accepts = samples(&[("accepts", 50.0)]);
+    let found: Vec<Vec<Sample>> =
+        clients.iter().map(|list| [samples(list), samples(&[("failed", 0.0)])].concat()).collect();
+    let one = |(place, samples)| RoleSamples {
+        role: &client,
+        instance: u32::try_from(place).unwrap(),
+        samples,
+        histogram: histograms.get(place).copied().flatten(),
+    };
+    let mut roles = vec![only(&server, &accepts)];
+    // The order of the instances says nothing.
+    roles.extend(found.iter().map(Vec::as_slice).enumerate().map(one).rev());
+    let values = matrix.metrics().evaluate(&roles).map_err(|errors| errors.to_string())?;
+    Ok(values[0].1)
+}
+
+#[test]
+fn expect_the_samples_of_all_instances_as_one_the_way_that_is_asked_for() {
+    let clients: &[&[(&str, f64)]] = &[&[("rate", 1.0)], &[("rate", 4.0)], &[("rate", 10.0)]];
+    for (across, want) in [("sum", 15.0), ("max", 10.0), ("min", 1.0), ("mean", 5.0)] {
+        let matrix =
+            several(&format!("unit: conn/s, better: higher, primary: true, from: client, across: {across}"));
+        assert_eq!(rate(&matrix, clients, &[]), Ok(want), "{across}");
+        let bare = several(&format!("unit: conn/s, better: higher, primary: true, across: {across}"));
+        assert_eq!(rate(&bare, clients, &[]), Ok(want), "{across}");
+    }
+}
+
+#[test]
+fn expect_every_sample_of_an_expression_as_one_first() {
+    let matrix = several(
+        "unit: s, better: lower, primary: true, value: client.busy / client.done + server.accepts, across: sum",
+    );
+    let clients: &[&[(&str, f64)]] =
+        &[&[("busy", 1.0), ("done", 2.0)], &[("busy", 2.0), ("done", 2.0)], &[("busy", 3.0), ("done", 8.0)]];
+    assert_eq!(rate(&matrix, clients, &[]), Ok(6.0 / 12.0 + 50.0));
+}
+
+#[test]
+fn expect_no_number_when_an_instance_lacks_the_sample() {
+    let matrix = several("unit: conn/s, better: higher, primary: true, from: client, across: sum");
+    let found = rate(&matrix, &[&[("rate", 1.0)], &[("rates", 4.0)], &[("rate", 10.0)]], &[]).unwrap_err();
+    assert_eq!(found, "metric `rate`: sample `rate` is missing in 1 of 3 instances: client.1");
+    // A task that left nothing at all is missing like any other.
+    let found = rate(&matrix, &[&[("rate", 1.0)]], &[]).unwrap_err();
+    assert!(found.contains("sample `rate` is missing in 2 of 3 instances: client.1, client.2"), "{found}");
+}
+
+#[test]
+fn expect_a_percentile_of_all_latencies_when_histograms_are_merged() {
+    // The built-in client's own, by the project's parser: 20 and 3 connections.
+    let histogram = |file: &str| {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../measure/testdata").join(file);
+        let document = std::fs::read_to_string(path).unwrap();
+        let json = document.lines().find(|line| line.starts_with('{')).unwrap();
+        let json: serde_json::Value = serde_json::from_str(json).unwrap();
+        (json["histogram"].as_str().unwrap().to_owned(), json["latency_s"]["max"].as_f64().unwrap())
+    };
+    let [(calls, a), (limit, b), (rated, c)] =
+        ["workload_client_calls.json", "workload_client_fd_limit.json", "workload_client_rate.json"]
+            .map(histogram);
+    let matrix = several("unit: s, better: lower, primary: true, from: client.latency_max_s, across: merged");
+    let clients: &[&[(&str, f64)]] =
+        &[&[("latency_max_s", a)], &[("latency_max_s", b)], &[("latency_max_s", c)]];
+    let all = [Some(calls.as_str()), Some(limit.as_str()), Some(rated.as_str())];
+    assert_eq!(rate(&matrix, clients, &all), Ok(a.max(b).max(c)));
+    let found = rate(&matrix, clients, &[Some(&calls), None, Some(&rated)]).unwrap_err();
+    assert_eq!(
+        found,
+        "metric `rate`: the latencies of `client` 1 cannot be merged: its output has no histogram; use `across: max`"
+    );
+    let found = rate(&matrix, clients, &[Some(&calls), Some(&limit), Some("nonsense")]).unwrap_err();
+    assert!(found.contains("of `client` 2 cannot be merged: its histogram is"), "{found}");
+}
+
+#[test]
+fn expect_across_to_be_harmless_when_there_is_one_instance() {
+    let one = metric("from: client.latency_p99_s, across: merged");
+    let found = evaluate(&one, &[], &[("latency_p99_s", 0.25), ("failed", 0.0)]);
+    assert_eq!(found.unwrap()[0].1, 0.25);
+}

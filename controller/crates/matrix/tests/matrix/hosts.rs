@@ -1,0 +1,141 @@
+//! The host file.
+
+use std::net::IpAddr;
+
+use drover_matrix::{HostFile, HostLimits, Reach, Source, SshReach, TlsReach, parse_hosts};
+use drover_model::Name;
+use proptest::{collection::vec, prelude::*, sample::Index};
+
+const GOOD: &str = r#"
+version: 1
+defaults:
+  user: perf
+  identity: ~/.ssh/id_ed25519
+  labels: [lab]
+  limits: { free_disk: 1GiB, output: 2GiB }
+  pki: ./certificates
+hosts:
+  web1:
+    ssh: root@10.0.0.1:2222
+    labels: [server, smp8]
+    address: 10.1.0.1
+    dir: /var/tmp/drover-x/
+    limits: { output: 10MiB }
+  web2:
+    ssh: "[fd00::2]"
+    user: other
+    port: 22
+    identity: ~/.ssh/lab
+    jump: gate@gate.example.org:2200
+    known_hosts: ~/lab/known_hosts
+    config: ./ssh_config
+    labels: lab
+  big:
+    tls: 10.0.0.9:7411
+  here: { local: true, labels: [client] }
+"#;
+
+fn good() -> HostFile {
+    parse_hosts(&Source::new("hosts.yaml", GOOD)).unwrap_or_else(|found| panic!("{found}"))
+}
+
+fn names(list: &[&str]) -> Vec<Name> {
+    list.iter().map(|name| name.parse().unwrap()).collect()
+}
+
+#[test]
+fn expect_every_key_where_it_belongs() {
+    let some = |text: &str| Some(text.to_owned());
+    let file = good();
+    let [web1, web2, big, here] = file.hosts.as_slice() else { panic!("{file:?}") };
+    let ssh = SshReach {
+        host: "10.0.0.1".into(),
+        user: some("root"),
+        port: Some(2222),
+        identity: some("~/.ssh/id_ed25519"),
+        jump: None,
+        known_hosts: None,
+        config: None,
+    };
+    assert_eq!((web1.name.as_str(), &web1.reach), ("web1", &Reach::Ssh(ssh)));
+    assert_eq!(web1.labels, names(&["lab", "server", "smp8"]));
+    assert_eq!(web1.address, Some(IpAddr::from([10, 1, 0, 1])));
+    assert_eq!(web1.dir.as_deref(), Some("/var/tmp/drover-x"));
+    assert_eq!(web1.limits, HostLimits { free_disk: 1 << 30, output: 10 << 20, files: 64 << 20 });
+    let ssh = SshReach {
+        host: "fd00::2".into(),
+        user: some("other"),
+        port: Some(22),
+        identity: some("~/.ssh/lab"),
+        jump: some("gate@gate.example.org:2200"),
+        known_hosts: some("~/lab/known_hosts"),
+        config: some("./ssh_config"),
+    };
+    assert_eq!(web2.reach, Reach::Ssh(ssh));
+    assert_eq!((web2.labels.clone(), web2.address, web2.dir.clone()), (names(&["lab"]), None, None));
+    let tls = TlsReach { address: "10.0.0.9:7411".into(), pki: some("./certificates") };
+    assert_eq!(big.reach, Reach::Tls(tls));
+    assert_eq!((&here.reach, here.labels.clone()), (&Reach::Local, names(&["lab", "client"])));
+}
+
+#[test]
+fn expect_hosts_by_name_or_label() {
+    let file = good();
+    assert_eq!(file.matching(&[]), [0, 1, 2, 3]);
+    assert_eq!(file.matching(&names(&["server"])), [0]);
+    assert_eq!(file.matching(&names(&["client", "web2"])), [1, 3]);
+    assert_eq!(file.matching(&names(&["lab"])), [0, 1, 2, 3]);
+    assert_eq!(file.matching(&names(&["nothing"])), [0_usize; 0]);
+}
+
+#[test]
+fn expect_this_machine_alone_when_there_is_no_file() {
+    let file = HostFile::local();
+    assert_eq!(file.hosts.len(), 1);
+    assert_eq!((file.hosts[0].name.as_str(), &file.hosts[0].reach), ("local", &Reach::Local));
+    assert_eq!(file.hosts[0].limits, HostLimits::default());
+}
+
+#[test]
+fn expect_a_bound_on_the_size_of_a_file() {
+    let found = parse_hosts(&Source::new("h.yaml", "#\n".repeat(1 << 20))).unwrap_err().to_string();
+    assert!(found.starts_with("h.yaml:1:1: the file has 2097152 bytes, 1048576 are allowed"), "{found}");
+    assert!(found.contains("is this a host file?"), "{found}");
+}
+
+#[test]
+fn expect_ten_thousand_hosts_to_be_read() {
+    let hosts: String = (0..10_000).map(|i| format!("  h{i}: {{ ssh: host{i}, labels: [lab] }}\n")).collect();
+    let file = parse_hosts(&Source::new("h.yaml", format!("version: 1\nhosts:\n{hosts}")));
+    assert_eq!(file.unwrap_or_else(|found| panic!("{found}")).hosts.len(), 10_000);
+}
+
+proptest! {
+    #[test]
+    fn damaged_host_files_never_panic(
+        damages in vec((any::<Index>(), 0_usize..20, "[a-z0-9:@\\[\\]{}#&*!,~./\"' \\n-]{0,6}|\\PC{1,3}"), 1..6),
+    ) {
+        let mut text = GOOD.to_owned();
+        for (place, length, new) in damages {
+            let boundary = |at: usize, text: &str| (0..=at.min(text.len())).rev().find(|i| text.is_char_boundary(*i));
+            let start = boundary(place.index(text.len() + 1), &text).unwrap_or(0);
+            let end = boundary(start + length, &text).unwrap_or(0).max(start);
+            text.replace_range(start..end, &new);
+        }
+        match parse_hosts(&Source::new("x", text)) {
+            Ok(file) => {
+                let mut names: Vec<&Name> = file.hosts.iter().map(|host| &host.name).collect();
+                names.sort();
+                names.dedup();
+                prop_assert_eq!(names.len(), file.hosts.len());
+                let labels = file.hosts.iter().flat_map(|host| &host.labels);
+                prop_assert!(labels.into_iter().all(|label| !names.contains(&label)));
+            }
+            Err(found) => {
+                for one in found.iter() {
+                    prop_assert!(!one.message().is_empty() && !one.remedy().is_empty());
+                }
+            }
+        }
+    }
+}
