@@ -191,6 +191,7 @@ mod tests {
             "[::1]22",
             "-oProxyCommand=x",
             "-x@web1",
+            "-web1",
             "web 1",
             "a;b",
             "ssh://web1",

@@ -175,7 +175,7 @@ fn expect_no_number_when_an_instance_lacks_the_sample() {
 
 #[test]
 fn expect_a_percentile_of_all_latencies_when_histograms_are_merged() {
-    // The built-in client's own, by the project's parser: 20 and 3 connections.
+    // The built-in client's own reports.
     let histogram = |file: &str| {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../measure/testdata").join(file);
         let document = std::fs::read_to_string(path).unwrap();
@@ -183,20 +183,20 @@ fn expect_a_percentile_of_all_latencies_when_histograms_are_merged() {
         let json: serde_json::Value = serde_json::from_str(json).unwrap();
         (json["histogram"].as_str().unwrap().to_owned(), json["latency_s"]["max"].as_f64().unwrap())
     };
-    let [(calls, a), (limit, b), (rated, c)] =
-        ["workload_client_calls.json", "workload_client_fd_limit.json", "workload_client_rate.json"]
+    let [(rated, c), (calls, a), (limit, b)] =
+        ["workload_client_rate.json", "workload_client_calls.json", "workload_client_fd_limit.json"]
             .map(histogram);
     let matrix = several("unit: s, better: lower, primary: true, from: client.latency_max_s, across: merged");
     let clients: &[&[(&str, f64)]] =
-        &[&[("latency_max_s", a)], &[("latency_max_s", b)], &[("latency_max_s", c)]];
-    let all = [Some(calls.as_str()), Some(limit.as_str()), Some(rated.as_str())];
+        &[&[("latency_max_s", c)], &[("latency_max_s", a)], &[("latency_max_s", b)]];
+    let all = [Some(rated.as_str()), Some(calls.as_str()), Some(limit.as_str())];
     assert_eq!(rate(&matrix, clients, &all), Ok(a.max(b).max(c)));
-    let found = rate(&matrix, clients, &[Some(&calls), None, Some(&rated)]).unwrap_err();
+    let found = rate(&matrix, clients, &[Some(&rated), None, Some(&calls)]).unwrap_err();
     assert_eq!(
         found,
         "metric `rate`: the latencies of `client` 1 cannot be merged: its output has no histogram; use `across: max`"
     );
-    let found = rate(&matrix, clients, &[Some(&calls), Some(&limit), Some("nonsense")]).unwrap_err();
+    let found = rate(&matrix, clients, &[Some(&rated), Some(&limit), Some("nonsense")]).unwrap_err();
     assert!(found.contains("of `client` 2 cannot be merged: its histogram is"), "{found}");
 }
 
