@@ -1,6 +1,6 @@
 //! The agent's command line, for `drover-agent` and for `drover agent` alike.
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -56,9 +56,17 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DIR", env = DIR_VARIABLE, default_value_os_t = default_dir())]
     pub dir: PathBuf,
 
-    /// End when there was no lease, no task and no connection for this long
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = humantime::parse_duration)]
-    pub linger: Duration,
+    /// End when there was no lease, no task and no connection for this long [default: 10m; never with --listen]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub linger: Option<Duration>,
+
+    /// Serve controllers from a network too, by TLS; needs --tls
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+
+    /// Folder with `ca.pem`, `cert.pem` and `key.pem`, made by `drover pki issue`
+    #[arg(long, value_name = "DIR", requires = "listen")]
+    pub tls: Option<PathBuf>,
 
     /// Leave the terminal and the session of the caller; write `ready` to standard output, then close it
     #[arg(long)]

@@ -1,4 +1,5 @@
-//! Connections of controllers, counted for as long as they are open.
+//! Connections of controllers, counted for as long as they are open: from this machine through a Unix socket, or from a
+//! network by TLS.
 
 use std::{
     io,
@@ -9,41 +10,69 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{UnixListener, UnixStream},
+    net::{TcpStream, UnixListener, UnixStream},
 };
+use tokio_rustls::server::TlsStream;
 use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 
-use crate::agent::Agent;
+use crate::{agent::Agent, network::Network};
 
 /// Connections as they come.
 #[derive(Debug)]
 pub struct Incoming {
-    /// Where they come.
+    /// Where they come from this machine.
     pub listener: UnixListener,
+    /// Where they come from others.
+    pub network: Option<Network>,
     /// Counts them.
     pub agent: Arc<Agent>,
+}
+
+impl Incoming {
+    fn connection(&self, transport: Transport) -> Connection {
+        let agent = Arc::clone(&self.agent);
+        agent.registry().connection(true);
+        agent.tell_server();
+        Connection { transport, agent }
+    }
 }
 
 impl Stream for Incoming {
     type Item = io::Result<Connection>;
 
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(network) = &mut self.network
+            && let Poll::Ready(Some(stream)) = network.poll_accept(context)
+        {
+            return Poll::Ready(Some(Ok(self.connection(Transport::Tls(Box::new(stream))))));
+        }
         let accepted = std::task::ready!(self.listener.poll_accept(context));
-        Poll::Ready(Some(accepted.map(|(stream, _)| {
-            let agent = Arc::clone(&self.agent);
-            agent.registry().connection(true);
-            agent.tell_server();
-            Connection { stream, agent }
-        })))
+        Poll::Ready(Some(accepted.map(|(stream, _)| self.connection(Transport::Unix(stream)))))
     }
 }
 
 /// An open connection.
 #[derive(Debug)]
 pub struct Connection {
-    stream: UnixStream,
+    transport: Transport,
     agent: Arc<Agent>,
+}
+
+#[derive(Debug)]
+enum Transport {
+    Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Calls a method of whatever carries the bytes.
+macro_rules! carried {
+    ($connection:ident.$method:ident($($argument:expr),*)) => {
+        match &mut $connection.transport {
+            Transport::Unix(stream) => Pin::new(stream).$method($($argument),*),
+            Transport::Tls(stream) => Pin::new(stream.as_mut()).$method($($argument),*),
+        }
+    };
 }
 
 impl Drop for Connection {
@@ -65,7 +94,7 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        carried!(self.poll_read(context, buffer))
     }
 }
 
@@ -75,15 +104,15 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        carried!(self.poll_write(context, bytes))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        carried!(self.poll_flush(context))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        carried!(self.poll_shutdown(context))
     }
 
     fn poll_write_vectored(
@@ -91,10 +120,13 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        carried!(self.poll_write_vectored(context, slices))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        match &self.transport {
+            Transport::Unix(stream) => stream.is_write_vectored(),
+            Transport::Tls(stream) => stream.is_write_vectored(),
+        }
     }
 }

@@ -12,8 +12,10 @@
 //! | server (`server`, the `block_on` future) | `serve` | as long as the agent | signals; `activity`: connections and tasks that come and go, the wish to end | `closing`: the gRPC server stops accepting |
 //! | connection (tonic, hyper) | gRPC server | as long as a controller is connected | its socket; for a `Watch` stream also `news` | registry, under its lock; `activity` |
 //! | task (`task::run`) | `StartTask` | from acceptance to the end event | `Wish` (a watch channel per task: stop, kill, release), pidfd, output pipes, timers | registry; `news` (an event was recorded), `activity` (it is over) |
+//! | acceptor (`network`) | `serve --listen` | as long as the agent | the listening TCP socket | spawns handshakes |
+//! | handshake (`network`) | acceptor | 10 s at most | a peer that proves who it is | the gRPC server, by a bounded channel of connections |
 //!
-//! All channels are `tokio::sync::watch`: they hold one value, so nothing queues up. Events are not passed through
+//! All other channels are `tokio::sync::watch`: they hold one value, so nothing queues up. Events are not passed through
 //! channels at all: they go to the spool, and whoever watches reads them from there at its own pace.
 
 mod agent;
@@ -24,10 +26,12 @@ mod blobs;
 mod bridge;
 mod clock;
 mod connection;
+mod credentials;
 mod dir;
 mod fd;
 mod lease;
 mod log;
+mod network;
 mod own;
 mod refused;
 mod registry;
@@ -41,6 +45,7 @@ mod text;
 
 pub use args::main_with_args;
 pub use bridge::BRIDGE_MARK;
+pub use credentials::{Credentials, CredentialsError, certificate_name, provider};
 pub use dir::{DIR_VARIABLE, DirError, Paths, default_dir, ensure_private};
 pub use own::OwnCommand;
 pub use server::{EXIT_TAKEN, READY_LINE};

@@ -1,4 +1,5 @@
-//! Starts and ends the agent's process: takes the state directory, binds the socket, serves until there is a reason to
+//! Starts and ends the agent's process: takes the state directory, binds the socket (and an address, if it is to serve a
+//! network), serves until there is a reason to
 //! end, ends what still runs, removes the socket.
 //!
 //! Reasons to end: a controller's `Shutdown`; SIGTERM, SIGINT or SIGHUP (running tasks are killed and get their end
@@ -7,6 +8,7 @@
 use std::{
     fs::{File, OpenOptions, Permissions},
     io::{self, Write},
+    net::SocketAddr,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -29,6 +31,7 @@ use crate::{
     connection::Incoming,
     dir::{DirError, StateDir},
     log,
+    network::{Identity, IdentityError, Network, NetworkError},
     own::OwnCommand,
     service::Service,
     text::chain,
@@ -36,6 +39,8 @@ use crate::{
 
 /// Exit code when another agent serves the directory.
 pub const EXIT_TAKEN: u8 = 3;
+/// Exit code for arguments that do not go together.
+const EXIT_USAGE: u8 = 2;
 /// Exit code for any other failure.
 pub const EXIT_FAILED: u8 = 4;
 
@@ -47,6 +52,9 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// Time for the answer.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Time after which an agent that nobody needs ends by itself, unless it was told otherwise or serves a network.
+const LINGER: Duration = Duration::from_secs(600);
+
 /// Longest time for killed tasks to be over when the agent is told to end; more than a kill may take.
 const END_LIMIT: Duration = Duration::from_secs(15);
 /// Longest time for connections to be over.
@@ -57,6 +65,9 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(200);
 /// # Errors
 /// When the agent cannot start, or its socket fails.
 pub fn serve(args: &ServeArgs, own: OwnCommand) -> Result<(), ServeError> {
+    if let (Some(address), None) = (args.listen, &args.tls) {
+        return Err(ServeError::Plaintext { address });
+    }
     if args.detach {
         // Fails for the leader of a process group, which has left its caller already.
         let _ = rustix::process::setsid();
@@ -68,15 +79,23 @@ pub fn serve(args: &ServeArgs, own: OwnCommand) -> Result<(), ServeError> {
     let dir = StateDir::take(&args.dir)?;
     let log_path = dir.paths.log();
     log::start(&log_path).map_err(|source| ServeError::Log { path: log_path, source })?;
+    let identity = args.tls.as_deref().map(Identity::load).transpose()?;
+    let host_name = identity.as_ref().map(|identity| identity.name.clone());
+    let linger = args.linger.or_else(|| args.listen.is_none().then_some(LINGER));
     let socket = dir.paths.socket();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(ServeError::Runtime)?;
     let served = runtime.block_on(async {
-        let agent = Arc::new(Agent::open(dir, own, None)?);
+        let agent = Arc::new(Agent::open(dir, own, host_name)?);
         let listener = bind(&socket)?;
+        let network = match (args.listen, &identity) {
+            (Some(address), Some(identity)) => Some(Network::listen(address, identity).await?),
+            _ => None,
+        };
+        let incoming = Incoming { listener, network, agent: Arc::clone(&agent) };
         tracing::info!(socket = %socket.display(), pid = std::process::id(), "serves");
         announce(args.detach).map_err(ServeError::Announce)?;
-        let served = until_the_end(&agent, listener, args.linger).await;
+        let served = until_the_end(&agent, incoming, linger).await;
         // From here on nobody can connect; a controller that tries starts a new agent, which waits for the lock.
         let _ = std::fs::remove_file(&socket);
         served.map(|()| agent)
@@ -124,8 +143,8 @@ fn announce(detach: bool) -> io::Result<()> {
 
 async fn until_the_end(
     agent: &Arc<Agent>,
-    listener: UnixListener,
-    linger: Duration,
+    incoming: Incoming,
+    linger: Option<Duration>,
 ) -> Result<(), ServeError> {
     let signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
     let [mut terminate, mut interrupt, mut hangup] =
@@ -137,7 +156,7 @@ async fn until_the_end(
     let serving = Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .serve_with_incoming_shutdown(service, Incoming { listener, agent: Arc::clone(agent) }, told(closed));
+        .serve_with_incoming_shutdown(service, incoming, told(closed));
     let mut serving = std::pin::pin!(serving);
     let signal = async {
         tokio::select! {
@@ -213,8 +232,10 @@ async fn no_task_left(agent: &Agent) {
     until(agent, || agent.registry().all_live().next().is_none()).await;
 }
 
-/// Returns when nobody needed the agent for `linger`. Sleeps for as long as nothing can change that.
-async fn unused_for(agent: &Agent, linger: Duration) {
+/// Returns when nobody needed the agent for `linger`, never if that is `None`. Sleeps for as long as nothing can change
+/// that.
+async fn unused_for(agent: &Agent, linger: Option<Duration>) {
+    let Some(linger) = linger else { return std::future::pending().await };
     let mut activity = agent.activity();
     loop {
         let idle = agent.registry().idle();
@@ -264,6 +285,20 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// It would serve a network without TLS.
+    #[error(
+        "plain text is served through a Unix socket only: --listen {address} needs --tls DIR, a folder made by `drover pki issue`"
+    )]
+    Plaintext {
+        /// Where it should have listened.
+        address: SocketAddr,
+    },
+    /// It cannot prove who it is.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// It cannot listen.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
     /// Standard descriptors cannot be let go.
     #[error("cannot let go of the standard descriptors")]
     Announce(#[source] io::Error),
@@ -281,6 +316,7 @@ impl ServeError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Dir(DirError::Taken { .. }) => EXIT_TAKEN,
+            Self::Plaintext { .. } => EXIT_USAGE,
             _ => EXIT_FAILED,
         }
     }

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf, time::Duration};
 use drover_agent::DirError;
 use drover_proto::ConversionError;
 
-use crate::SshError;
+use crate::{SshError, TlsError};
 
 /// Why an agent cannot be reached.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +110,9 @@ pub enum ConnectError {
     /// Its host cannot be reached over ssh, or no agent be had there.
     #[error(transparent)]
     Ssh(#[from] SshError),
+    /// Its host has no resident agent that this controller may talk to.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Its answer is malformed.
     #[error("the agent's answer is not valid")]
     Reply(#[from] ConversionError),

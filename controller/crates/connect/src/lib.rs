@@ -5,6 +5,8 @@
 //! - [`LocalOptions`]: the host `local`, an agent on this machine behind a Unix socket, which is started if there is none.
 //! - [`SshOptions`]: a host with sshd. The agent's program is brought there once per version, started if no agent serves,
 //!   and its Unix socket reached through a channel of the ssh session. Nothing listens on a network.
+//! - [`TlsOptions`]: a host with a resident agent, which serves a network by TLS to those who have a certificate of the
+//!   authority that [`pki_init`] made.
 //!
 //! # Over ssh
 //!
@@ -30,14 +32,21 @@ mod binary;
 mod error;
 mod greet;
 mod local;
+mod pki;
 mod process;
 mod ssh;
 mod target;
+mod tls;
+mod tls_stream;
 
 pub use binary::{AgentBinary, BinaryError};
 pub use error::ConnectError;
 pub use greet::Connection;
 pub use local::{LocalOptions, connect_local};
+pub use pki::{
+    CertificateInfo, CertificateKind, DEFAULT_DAYS, PeerKind, PkiError, pki_init, pki_issue, pki_show,
+};
 pub use process::AgentProcess;
 pub use ssh::{ConfigError, Place, SshError, SshOptions};
 pub use target::{Target, connect};
+pub use tls::{TlsError, TlsOptions};

@@ -1,6 +1,9 @@
 //! Any way to reach an agent.
 
-use crate::{ConnectError, Connection, LocalOptions, SshOptions, connect_local, ssh::connect_ssh};
+use crate::{
+    ConnectError, Connection, LocalOptions, SshOptions, TlsOptions, connect_local, ssh::connect_ssh,
+    tls::connect_tls,
+};
 
 /// An agent, and how to reach it.
 #[derive(Clone, Debug)]
@@ -9,6 +12,8 @@ pub enum Target {
     Local(LocalOptions),
     /// That of a host with sshd.
     Ssh(SshOptions),
+    /// That of a host where one serves a network.
+    Tls(TlsOptions),
 }
 
 /// Connects to an agent. Where there is none, starts one; where its program is missing, brings it.
@@ -19,5 +24,6 @@ pub async fn connect(target: &Target) -> Result<Connection, ConnectError> {
     match target {
         Target::Local(options) => connect_local(options).await,
         Target::Ssh(options) => connect_ssh(options).await,
+        Target::Tls(options) => connect_tls(options).await,
     }
 }
