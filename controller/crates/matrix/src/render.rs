@@ -358,23 +358,31 @@ impl<'a> Work<'a> {
         Some(Value::from_object(Instances::new(&other.role, self.endpoints(role))))
     }
 
+    /// The value of a variable for minijinja. Only that of an axis may look like a number and be none.
+    fn value(&self, variable: Variable) -> Option<Value> {
+        Some(match variable {
+            Variable::All(role) => self.all(role)?,
+            Variable::Axis(axis) => expr::value_of(self.cell.values.get(axis).map_or("", |(_, value)| value)),
+            Variable::Repetition => Value::from(self.context.repetition),
+            Variable::Instance => Value::from(self.context.instance),
+            Variable::Count(role) => Value::from(self.endpoints(role).len()),
+            Variable::OwnPort(index) => Value::from(*self.own.ports.get(index)?),
+            Variable::Port(role, index) => Value::from(*self.first(role)?.ports.get(index)?),
+            text => {
+                let mut written = String::new();
+                self.append(text, &mut written);
+                Value::from(written)
+            }
+        })
+    }
+
     /// All variables for minijinja: plain ones by name, those of other roles as a mapping per role.
     fn values(&self) -> Value {
         let make = || {
             let mut plain: BTreeMap<&str, Value> = BTreeMap::new();
             let mut roles: BTreeMap<&str, BTreeMap<&str, Value>> = BTreeMap::new();
             for (name, variable) in self.prepared.scope.iter() {
-                let value = match variable {
-                    Variable::All(role) => match self.all(role) {
-                        Some(all) => all,
-                        None => continue,
-                    },
-                    plain => {
-                        let mut text = String::new();
-                        self.append(plain, &mut text);
-                        expr::value_of(&text)
-                    }
-                };
+                let Some(value) = self.value(variable) else { continue };
                 match name.split_once('.') {
                     Some((role, attribute)) => {
                         roles.entry(role).or_default().insert(attribute, value);
