@@ -15,6 +15,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::{Mode, OFlags},
     io::Errno,
+    thread::CpuSet,
 };
 
 /// Longest delay of a direction.
@@ -36,6 +37,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (out, back) = (delay(out)?, delay(back)?);
     let (host, switch) = (open(host)?, open(switch)?);
+    // What one CPU sends may overtake what another has sent before.
+    let mut here = CpuSet::new();
+    here.set(rustix::thread::sched_getcpu());
+    rustix::thread::sched_setaffinity(None, &here)?;
     writeln!(std::io::stdout(), "ready")?;
     relay([Direction::new(&host, &switch, out), Direction::new(&switch, &host, back)])
 }
