@@ -100,7 +100,9 @@ fn lock(paths: &Paths) -> Result<File, BridgeError> {
 }
 
 fn start_serving(dir: &Path, linger: Duration, own: OwnCommand) -> Result<(), BridgeError> {
-    let program = std::env::current_exe().map_err(BridgeError::Spawn)?;
+    // The file may have been replaced or removed meanwhile.
+    let program = std::env::current_exe().ok().filter(|program| program.exists());
+    let program = program.unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
     let mut command = Command::new(program);
     command.args(own.prefix).args(["serve", "--detach", "--linger"]);
     command.arg(format!("{}ms", linger.as_millis())).arg("--dir").arg(dir);

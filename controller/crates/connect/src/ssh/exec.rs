@@ -24,8 +24,6 @@ pub(super) struct Output {
     pub errors: String,
     /// How it ended, in words.
     pub status: String,
-    /// Its exit code.
-    pub code: i32,
     /// All of standard output, for when there are no lines with our mark.
     pub output: String,
 }
@@ -100,17 +98,15 @@ pub(super) fn run(
         }
     }
     wire.close(during, &mut channel)?;
-    let (code, status) = status(&channel);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    Ok(Output { said: said(&stdout), errors: text(&stderr), status, code, output: text(&stdout) })
+    Ok(Output { said: said(&stdout), errors: text(&stderr), status: status(&channel), output: text(&stdout) })
 }
 
 /// How the command of a closed channel ended.
-pub(super) fn status(channel: &Channel) -> (i32, String) {
+pub(super) fn status(channel: &Channel) -> String {
     let signal = channel.exit_signal().ok().and_then(|signal| signal.exit_signal);
     let code = channel.exit_status().unwrap_or(-1);
-    let status = signal.map_or_else(|| format!("exit code {code}"), |signal| format!("signal {signal}"));
-    (code, status)
+    signal.map_or_else(|| format!("exit code {code}"), |signal| format!("signal {signal}"))
 }
 
 /// Reads what there is; whether there was something.

@@ -41,12 +41,6 @@ pub(super) struct Probed {
     has_socket: bool,
 }
 
-impl Probed {
-    fn program(&self, hash: &str) -> String {
-        format!("{}/bin/drover-agent-{hash}", self.dir)
-    }
-}
-
 /// A channel to the agent.
 pub(super) struct Joined {
     pub channel: Channel,
@@ -170,30 +164,43 @@ fn not_installed(wire: &Wire, options: &SshOptions, probed: &Probed, done: &Outp
 /// Starts an agent unless one serves by now.
 fn start_agent(wire: &Wire, options: &SshOptions, probed: &Probed) -> Result<(), SshError> {
     let linger = format!("{}ms", options.linger.as_millis());
-    let program = probed.program(&options.agent.hash);
-    let mut arguments = vec![program.as_str()];
-    arguments.extend(options.agent.args.iter().map(String::as_str));
-    arguments.extend(["start", "--dir", &probed.dir, "--linger", &linger]);
+    let during = "start the agent";
     wire.allow(START_LIMIT);
-    let started = run(wire, "start the agent", RUN, &arguments, &[], || ())?;
-    if started.code == 0 && started.line("ready").is_some() {
-        return Ok(());
+    match until_ready(wire, during, options, probed, &["start", "--dir", &probed.dir, "--linger", &linger])? {
+        // Without waiting for the end of its output: some login shells (csh) leave descriptors to whatever they start,
+        // so that the agent holds them.
+        Ok(mut joined) => wire.finish(during, || joined.channel.close()),
+        Err((status, said)) => {
+            Err(SshError::Start { host: host(wire), dir: probed.dir.clone(), status, said })
+        }
     }
-    let (dir, status, said) = (probed.dir.clone(), started.status.clone(), started.all());
-    Err(SshError::Start { host: host(wire), dir, status, said })
 }
 
 /// A channel to a process on the host that passes everything on to the agent's socket; or how it ended, and what it said.
-fn bridge(
+fn bridge(wire: &Wire, options: &SshOptions, probed: &Probed) -> Result<Result<Joined, Ended>, SshError> {
+    let during = "bridge to the agent";
+    let mut bridged = until_ready(wire, during, options, probed, &["bridge", "--dir", &probed.dir])?;
+    if let Ok(joined) = &mut bridged {
+        ignore_errors(wire, during, &mut joined.channel)?;
+    }
+    Ok(bridged)
+}
+
+/// How a command ended, and what it said.
+type Ended = (String, String);
+
+/// Runs the agent's program until it says that it is ready.
+fn until_ready(
     wire: &Wire,
+    during: &'static str,
     options: &SshOptions,
     probed: &Probed,
-) -> Result<Result<Joined, (String, String)>, SshError> {
-    let during = "bridge to the agent";
-    let program = probed.program(&options.agent.hash);
+    command: &[&str],
+) -> Result<Result<Joined, Ended>, SshError> {
+    let program = format!("{}/bin/drover-agent-{}", probed.dir, options.agent.hash);
     let mut arguments = vec![program.as_str()];
     arguments.extend(options.agent.args.iter().map(String::as_str));
-    arguments.extend(["bridge", "--dir", &probed.dir]);
+    arguments.extend(command);
     let mut channel = start(wire, during, RUN, &arguments)?;
     let ready = format!("{MARK} ready\n");
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -201,13 +208,12 @@ fn bridge(
         let mut moved = take(wire, during, Step::Read, &mut channel, &mut stdout)?;
         moved |= take(wire, during, Step::ReadError, &mut channel.stderr(), &mut stderr)?;
         if let Some(at) = stdout.windows(ready.len()).position(|window| window == ready.as_bytes()) {
-            ignore_errors(wire, during, &mut channel)?;
             return Ok(Ok(Joined { channel, first: stdout.split_off(at + ready.len()) }));
         }
         if wire.unfinished().is_none() && channel.eof() {
             wire.close(during, &mut channel)?;
-            let said = String::from_utf8_lossy(&stderr).trim().to_owned();
-            return Ok(Err((status(&channel).1, said)));
+            let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
+            return Ok(Err((status(&channel), said.join(" ").trim().to_owned())));
         }
         if !moved {
             wire.wait(during)?;

@@ -29,7 +29,9 @@ code=$?
 set -f
 [ $code = 0 ] || failed run $code $said
 set +f
-mv -f "$temporary" "$dir/bin/drover-agent-$hash" || failed store
+# Another controller may have stored and started it meanwhile: what is there stays, unless a crash left nothing in it.
+agent=$dir/bin/drover-agent-$hash
+ln "$temporary" "$agent" 2>/dev/null || [ -s "$agent" ] || mv -f "$temporary" "$agent" || failed store
 
 # The three newest stay, and the one that runs.
 running=$(readlink "/proc/$(cat "$dir/lock" 2>/dev/null)/exe" 2>/dev/null)

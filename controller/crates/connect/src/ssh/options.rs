@@ -30,7 +30,7 @@ pub struct SshOptions {
     pub dir: Option<String>,
     /// An agent that is started ends by itself when nobody needed it for this long.
     pub linger: Duration,
-    /// Longest time for a connection to a running agent, from the lookup of the host's name to the agent's greeting. A
-    /// first contact, which brings the agent, may take longer.
+    /// Longest time for the host's port to answer, and again for what follows until the agent is reached; for a jump host
+    /// the same. A first contact, which brings the agent, may take longer.
     pub connect_timeout: Duration,
 }

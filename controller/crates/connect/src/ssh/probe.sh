@@ -16,6 +16,7 @@ if [ -e "$dir" ] || [ -L "$dir" ]; then
     why=$(open_to_others "$dir")
     [ -z "$why" ] || say bad "$why"
 fi
-[ -x "$dir/bin/drover-agent-$1" ] && say agent
+agent=$dir/bin/drover-agent-$1
+[ -s "$agent" ] && [ -x "$agent" ] && say agent
 [ -S "$dir/agent.sock" ] && say socket
 say end
