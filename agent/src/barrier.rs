@@ -6,6 +6,7 @@
 
 use std::{io, thread, time::Duration};
 
+use drover_supervise::run_first;
 use rustix::{
     process::setpriority_process,
     thread::{ClockId, clock_nanosleep_absolute},
@@ -20,7 +21,7 @@ pub const MAX_AHEAD: Duration = Duration::from_secs(600);
 /// How long before the instant the clock is looked at without pause.
 const SPIN_NS: u64 = 200_000;
 
-/// The highest priority; only root may ask for it.
+/// The highest priority of ordinary threads; only root may ask for it, as a rule.
 const HIGHEST: i32 = -20;
 
 /// Opens the gates when `CLOCK_MONOTONIC` reaches `at_ns`, at once when it has.
@@ -36,8 +37,10 @@ pub fn open_at(at_ns: u64, gates: Vec<Gate>) -> io::Result<()> {
         return Ok(());
     }
     let waiter = move || {
-        // Without it the kernel may run others first, where all CPUs are taken.
-        let _ = setpriority_process(None, HIGHEST);
+        // Where all CPUs are taken, the kernel would run others first.
+        if run_first().is_err() {
+            let _ = setpriority_process(None, HIGHEST);
+        }
         wait_until(at_ns);
         open(at_ns, &gates);
     };

@@ -172,6 +172,9 @@ impl<'a> Running<'a> {
             };
             let input = match happened {
                 Happened::Exited => {
+                    if let Err(unstarted) = self.catch_up_with_release(wish).await {
+                        return Over::NeverRan(unstarted);
+                    }
                     self.cpus = self.cpus.union(&cpus::of_first_process(&self.child(), self.id()));
                     return Over::Exited;
                 }
@@ -254,6 +257,20 @@ impl<'a> Running<'a> {
         self.life.step(self.started, Input::Released);
         self.timer.as_mut().reset(self.life.wake_at().into());
         Ok(())
+    }
+
+    /// A short task may be over before it is known here that the barrier's thread has opened its gate; the thread says so
+    /// right after.
+    async fn catch_up_with_release(&mut self, wish: &mut watch::Receiver<Wish>) -> Result<(), Unstarted> {
+        let opened = self.held && self.child().key().is_some_and(|key| key.is_open());
+        if !opened {
+            return Ok(());
+        }
+        let told = wish.wait_for(|wish| wish.release_at_ns.is_some()).await.map(|wish| *wish);
+        match told {
+            Ok(wish) => self.on_release(wish).await,
+            Err(_) => Ok(()),
+        }
     }
 
     /// Adds the CPUs that any thread of a placed task may use now. To be called while all of its processes are there. A

@@ -76,3 +76,31 @@ async fn expect_a_held_task_gone_without_having_run_when_it_is_stopped() {
     assert_eq!(session.end_of(&spec.id).await.kind, EndKind::Stopped(None));
     assert!(!is_alive(pid) && !mark.exists());
 }
+
+#[tokio::test]
+async fn expect_the_release_told_before_the_end_when_a_task_is_over_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = Agent::start(&dir);
+    let mut session = agent.session(1).await;
+    for cell in 0..40 {
+        let mut spec = session.command(cell, &["true"]);
+        spec.hold = true;
+        session.start(&spec).await;
+        while session.event_of(&spec.id).await != TaskEventKind::Armed {}
+        let attempt = spec.id.attempt.to_string();
+        let at_monotonic_ns = now_ns(&mut session).await + 2_000_000;
+        let lease = Some(session.lease.clone());
+        let request = v1::ReleaseBarrierRequest { lease, attempt, at_monotonic_ns };
+        within(session.client.release_barrier(request)).await.unwrap();
+        let event = session.event_of(&spec.id).await;
+        assert!(matches!(event, TaskEventKind::Released { .. }), "{event:?}");
+        assert_eq!(session.end_of(&spec.id).await.kind, EndKind::Exited(0));
+    }
+    let far = v1::ReleaseBarrierRequest {
+        lease: Some(session.lease.clone()),
+        attempt: session.task(0, "a").attempt.to_string(),
+        at_monotonic_ns: u64::MAX,
+    };
+    let refused = within(session.client.release_barrier(far)).await.unwrap_err();
+    assert!(refused.message().contains("10 minutes"), "{refused}");
+}

@@ -22,6 +22,13 @@ async fn expect_facts_and_a_private_socket_when_an_agent_serves() {
     let facts = hello.facts.unwrap();
     assert!(!facts.cpus.is_empty() && !facts.boot_id.is_empty() && facts.memory_bytes > 0);
     assert!(["cgroup2", "cgroup1", "process-group"].contains(&facts.containment.as_str()));
+    assert_eq!(facts.uid, Some(rustix::process::geteuid().as_raw()));
+    assert!(facts.state_free_bytes > Some(0));
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    assert_eq!(facts.open_files_limit, limit);
+    let cgroups = facts.features.iter().find(|feature| feature.name == "cgroups").unwrap();
+    assert_eq!(cgroups.missing.is_none(), facts.cgroup_version > 0, "{cgroups:?}");
+    assert_eq!(hello.host_name, None);
     assert_eq!(hello.work_dir, agent.dir.join("work").display().to_string());
     let again = within(client.hello(request)).await.unwrap().into_inner();
     assert_eq!(again.agent_id, hello.agent_id);

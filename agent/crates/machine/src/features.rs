@@ -101,3 +101,76 @@ fn needs(source: Source<'_>, bit: u32, name: &str) -> Option<String> {
 fn line<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn missing(root: &Path, containment: &str) -> Vec<(String, Option<String>)> {
+        let features = features(Source { root }, containment).into_iter();
+        features.map(|feature| (feature.name, feature.missing)).collect()
+    }
+
+    fn write(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn expect_everything_when_the_agent_is_root_on_a_machine_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        write(root, "proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
+        write(root, "proc/sys/net/core/somaxconn", "4096\n");
+        write(root, "proc/sys/net/ipv4/ip_unprivileged_port_start", "1024\n");
+        write(root, "sys/devices/system/cpu/cpu1/online", "1\n");
+        write(root, "dev/kmsg", "");
+        std::fs::create_dir_all(root.join("proc/self/ns")).unwrap();
+        symlink("pid:[4026531836]", root.join("proc/self/ns/pid")).unwrap();
+        symlink("user:[4026531837]", root.join("proc/self/ns/user")).unwrap();
+        let names = ["cgroups", "cpu-hotplug", "kernel-log", "low-ports", "other-users", "reboot", "sysctls"];
+        let all = names.map(|name| (name.to_owned(), None));
+        assert_eq!(missing(root, "cgroup2"), all);
+
+        // In a container there is no machine to reboot.
+        std::fs::remove_file(root.join("proc/self/ns/pid")).unwrap();
+        symlink("pid:[4026532000]", root.join("proc/self/ns/pid")).unwrap();
+        let lost: Vec<_> = missing(root, "cgroup2").into_iter().filter(|(_, why)| why.is_some()).collect();
+        assert_eq!(
+            lost,
+            [("reboot".to_owned(), Some("the agent runs in a pid namespace of its own".to_owned()))]
+        );
+    }
+
+    #[test]
+    fn expect_the_reasons_when_there_is_neither_root_nor_hardware() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        write(root, "proc/self/status", "CapEff:\t0000000000000000\n");
+        write(root, "sys/devices/system/cpu/cpuidle/x", "");
+        let missing = missing(root, "process-group");
+        assert!(missing.iter().all(|(_, why)| why.is_some()), "{missing:?}");
+        let why = |name: &str| {
+            let found = missing.iter().find(|(found, _)| found == name);
+            found.and_then(|(_, why)| why.clone()).unwrap()
+        };
+        assert!(why("cgroups").contains("no cgroup"));
+        assert_eq!(why("cpu-hotplug"), "no CPU of this host can be taken offline");
+        assert!(why("kernel-log").contains("dev/kmsg"), "{}", why("kernel-log"));
+        assert_eq!(why("low-ports"), "ports below 1024: needs root, or CAP_NET_BIND_SERVICE");
+        assert_eq!(why("other-users"), "needs root, or CAP_SETUID");
+        assert_eq!(why("reboot"), "needs root, or CAP_SYS_BOOT");
+        assert!(why("sysctls").contains("somaxconn"));
+    }
+
+    #[test]
+    fn expect_low_ports_when_the_kernel_gives_them_to_everybody() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), "proc/self/status", "CapEff:\t0000000000000000\n");
+        write(dir.path(), "proc/sys/net/ipv4/ip_unprivileged_port_start", "0\n");
+        assert!(missing(dir.path(), "cgroup2").contains(&("low-ports".to_owned(), None)));
+    }
+}

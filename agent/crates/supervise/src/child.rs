@@ -82,7 +82,9 @@ impl GateKey {
         })
     }
 
-    fn is_open(&self) -> bool {
+    /// Whether the gate was opened, by this key or another one.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
         self.0.open.load(Ordering::Acquire)
     }
 }

@@ -37,3 +37,4 @@ pub use launch::{Launch, SpawnError, clean_env};
 pub use placement::{PlacementError, allowed_cpus, choose, resolve};
 pub use report::{Affinity, AffinityError, Exit, ExitStatus, InspectError, KillError, KillReport, Survivor};
 pub use supervisor::Supervisor;
+pub use sys::run_first;

@@ -4,6 +4,7 @@ mod affinity;
 mod clone;
 mod image;
 mod signal;
+mod urgent;
 #[cfg(target_arch = "x86_64")]
 mod vfork;
 #[cfg(not(target_arch = "x86_64"))]
@@ -17,5 +18,6 @@ pub(crate) use clone::{
 };
 pub(crate) use image::{Failure, Image, Step};
 pub(crate) use signal::send_signal;
+pub use urgent::run_first;
 pub(crate) use vfork::VforkStack;
 pub(crate) use wait::{Ended, own_peak_rss_bytes, peek_ended_child, reap};
