@@ -137,7 +137,7 @@ pub enum SshError {
         /// Fingerprint of the key that is known.
         known: String,
         /// Where that is written.
-        place: Place,
+        place: Box<Place>,
     },
     /// Its host key must not be used any more.
     #[error("{host}: the host shows the key {fingerprint}, which is revoked ({}:{})", place.path.display(), place.line)]
@@ -147,7 +147,7 @@ pub enum SshError {
         /// The key's fingerprint.
         fingerprint: String,
         /// Where that is written.
-        place: Place,
+        place: Box<Place>,
     },
     /// It does not let us in.
     #[error(

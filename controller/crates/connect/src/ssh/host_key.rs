@@ -73,14 +73,14 @@ pub(super) fn check(wire: &Wire, hop: &Hop, known: &KnownHosts) -> Result<(), Ss
     match check {
         Check::Known => Ok(()),
         Check::Revoked { place } => {
-            Err(SshError::RevokedKey { host: host(), fingerprint: fingerprint(key), place })
+            Err(SshError::RevokedKey { host: host(), fingerprint: fingerprint(key), place: Box::new(place) })
         }
         Check::Changed { place, known } => Err(SshError::ChangedKey {
             host: host(),
             name: hop.key_name.clone(),
             shown: fingerprint(key),
             known: fingerprint(&known),
-            place,
+            place: Box::new(place),
         }),
         Check::Unknown if hop.accept_new => remember(hop, key),
         Check::Unknown => Err(SshError::UnknownKey {

@@ -104,7 +104,7 @@ impl Pump {
 
     fn until_the_end(&mut self) -> io::Result<()> {
         loop {
-            let moved = self.from_host()? | self.to_local()? | self.from_local()? | self.to_host()?;
+            let moved = self.read_host()? | self.write_local()? | self.read_local()? | self.write_host()?;
             if self.up.is_over() || self.down.is_over() {
                 return Ok(());
             }
@@ -114,7 +114,7 @@ impl Pump {
         }
     }
 
-    fn from_host(&mut self) -> io::Result<bool> {
+    fn read_host(&mut self) -> io::Result<bool> {
         if !self.down.wants_more() {
             return Ok(false);
         }
@@ -130,7 +130,7 @@ impl Pump {
         }
     }
 
-    fn to_local(&mut self) -> io::Result<bool> {
+    fn write_local(&mut self) -> io::Result<bool> {
         if self.down.is_empty() {
             return Ok(false);
         }
@@ -149,7 +149,7 @@ impl Pump {
         }
     }
 
-    fn from_local(&mut self) -> io::Result<bool> {
+    fn read_local(&mut self) -> io::Result<bool> {
         if !self.up.wants_more() {
             return Ok(false);
         }
@@ -167,7 +167,7 @@ impl Pump {
         }
     }
 
-    fn to_host(&mut self) -> io::Result<bool> {
+    fn write_host(&mut self) -> io::Result<bool> {
         if self.up.is_empty() {
             return Ok(false);
         }

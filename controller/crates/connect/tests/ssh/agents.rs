@@ -21,7 +21,7 @@ async fn expect_the_agent_stored_and_started_once_when_a_host_is_contacted_twice
     let dir = host.agent_dir();
     assert_eq!((mode(&dir), mode(&dir.join("bin")), mode(&dir.join("agent.sock"))), (0o711, 0o700, 0o600));
     let name = format!("drover-agent-{}", agent().hash);
-    assert_eq!(host.stored(), [name.clone()]);
+    assert_eq!(host.stored(), std::slice::from_ref(&name));
     let stored = dir.join("bin").join(name).metadata().unwrap();
     assert_eq!(stored.mode() & 0o777, 0o700);
     // It has a session of its own, so that it outlives this one.
