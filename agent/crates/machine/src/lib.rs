@@ -1,9 +1,11 @@
 //! Facts and counters of the machine the agent runs on. Read by the agent: facts at every hello, counters at the start
 //! and the end of a task.
 
+pub mod console;
 mod counters;
 mod facts;
 mod features;
+pub mod kernel_log;
 mod source;
 mod topology;
 
