@@ -174,8 +174,8 @@ fn expect_one_release_when_another_thread_has_the_key() {
         key.open().unwrap();
         task.child.release().unwrap();
         task.child.await_exec().unwrap();
+        assert!(task.child.key().is_none() && key.is_open());
         assert_eq!(task.rest(), "released\n", "{}", lab.name());
-        assert!(task.child.key().is_none());
 
         let mut killed = lab.start(&["/bin/echo", "released"], |a| a.hold = true).unwrap();
         let key = killed.child.key().unwrap();
