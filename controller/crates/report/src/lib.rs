@@ -7,12 +7,14 @@
 //! |---|---|
 //! | `trials` | which attempt speaks for a trial, and which outcome for a cell |
 //! | [`statistics`] | medians, quartiles, spreads |
+//! | [`drift`] | trends of time series |
 //! | `layout`, `pivot`, `notes`, `heading` | the table as data, with the evidence for its marks |
 //! | `text`, `markdown` | the table for people |
 //! | `table_csv`, `json`, `junit` | exports for programs |
 //! | `escape` | makes foreign text harmless in all of them |
 
 mod coverage;
+pub mod drift;
 mod error;
 mod escape;
 mod heading;
