@@ -6,6 +6,7 @@ mod counters;
 mod facts;
 mod features;
 pub mod kernel_log;
+pub mod sensors;
 mod source;
 mod topology;
 

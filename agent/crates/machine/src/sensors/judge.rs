@@ -1,0 +1,218 @@
+//! Looks for reasons to doubt what was measured meanwhile. Pure: a window of samples in, findings out.
+
+use super::{
+    flag::Flag,
+    rates::{Delta, delta},
+    sample::{Sample, Value},
+    schema::{Schema, SeriesId},
+};
+
+/// From how much on something is a reason for doubt.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Context {
+    /// Share of all CPU time (0 to 1) that the hypervisor gave to others.
+    pub steal_share: f64,
+    /// Change of a CPU's frequency, as a share of its highest in the window.
+    pub frequency_change: f64,
+    /// A CPU whose frequency counts was busy for at least this share of the window: idle ones clock down, and that is right.
+    pub busy_share: f64,
+    /// Share of all CPU time that neither tasks nor agent nor interrupts used. Processes that lived between two samples and that no
+    /// process of the task waited for cannot be told from foreign ones.
+    pub foreign_share: f64,
+    /// Share of its limit of open files that a process used.
+    pub fd_share: f64,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self {
+            steal_share: 0.01,
+            frequency_change: 0.05,
+            busy_share: 0.5,
+            foreign_share: 0.05,
+            fd_share: 0.9,
+        }
+    }
+}
+
+/// A reason for doubt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Its kind.
+    pub flag: Flag,
+    /// The counter and its figures, for a footnote.
+    pub text: String,
+}
+
+/// Counters that should not move at all, with what it means if they do.
+const STILL: [(&str, Flag, &str); 9] = [
+    ("netstat.TcpExt.ListenOverflows", Flag::ListenQueue, "connections met a full listen queue"),
+    ("netstat.TcpExt.ListenDrops", Flag::ListenQueue, "connections were dropped by listeners"),
+    ("netstat.TcpExt.TCPSynRetrans", Flag::SynRetransmits, "SYNs were sent again"),
+    ("netstat.TcpExt.SyncookiesSent", Flag::SynCookies, "SYN cookies were sent"),
+    ("netstat.TcpExt.TCPTimeWaitOverflow", Flag::TimeWaitOverflow, "sockets found no room in TIME_WAIT"),
+    ("vmstat.pswpin", Flag::Swap, "pages were swapped in"),
+    ("vmstat.pswpout", Flag::Swap, "pages were swapped out"),
+    ("vmstat.oom_kill", Flag::OomKill, "processes were killed for want of memory"),
+    ("softnet.dropped", Flag::SoftnetDrops, "received packets were dropped"),
+];
+
+/// What gives reason for doubt in a window of samples, in order of time. Series that are absent give none. `schema` is the one of the last sample.
+#[must_use]
+pub fn judge(schema: &Schema, window: &[Sample], context: &Context) -> Vec<Finding> {
+    let window = Window { schema, samples: window };
+    let mut findings = Vec::new();
+    for (name, flag, meaning) in STILL {
+        if let Some(grown) = window.grown(name).filter(|grown| *grown > 0.0) {
+            findings.push(Finding { flag, text: format!("{grown} {meaning} ({name})") });
+        }
+    }
+    throttling(&window, &mut findings);
+    cpu_time(&window, context, &mut findings);
+    frequency(&window, context, &mut findings);
+    open_files(&window, context, &mut findings);
+    tainted(&window, &mut findings);
+    findings
+}
+
+struct Window<'a> {
+    schema: &'a Schema,
+    samples: &'a [Sample],
+}
+
+impl Window<'_> {
+    fn values(&self, id: SeriesId) -> impl Iterator<Item = Value> {
+        self.samples.iter().filter_map(move |sample| sample.get(id))
+    }
+
+    /// By how much a counter grew. Steps back are left out: by how much it grew in them is not known. `None` if it has less than
+    /// two values.
+    fn grown(&self, name: &str) -> Option<f64> {
+        self.grown_of(self.schema.find(name)?)
+    }
+
+    fn grown_of(&self, id: SeriesId) -> Option<f64> {
+        let mut values = self.values(id);
+        let mut before = values.next()?;
+        let mut grown = None;
+        for value in values {
+            let step = match delta(before, value) {
+                Delta::Forward(step) => step,
+                Delta::WentBack => 0.0,
+            };
+            grown = Some(grown.unwrap_or(0.0) + step);
+            before = value;
+        }
+        grown
+    }
+
+    /// Series whose names begin and end so, with what is between.
+    fn matching<'s>(&'s self, start: &'s str, end: &'s str) -> impl Iterator<Item = (&'s str, SeriesId)> {
+        let middle = move |(index, series): (usize, &'s super::schema::Series)| {
+            let middle = series.name.strip_prefix(start)?.strip_suffix(end)?;
+            Some((middle, SeriesId(index)))
+        };
+        self.schema.series().iter().enumerate().filter_map(middle)
+    }
+
+    /// Ticks of one CPU, or of all: those that it was there, and the named ones.
+    fn ticks(&self, cpu: &str, columns: &[&str]) -> Option<(f64, f64)> {
+        const ALL: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
+        let grown = |column: &&str| self.grown(&format!("cpu.{cpu}.{column}_ticks"));
+        let total: f64 = ALL.iter().filter_map(grown).sum();
+        let named = columns.iter().map(grown).sum::<Option<f64>>()?;
+        (total > 0.0).then_some((total, named))
+    }
+}
+
+fn throttling(window: &Window<'_>, findings: &mut Vec<Finding>) {
+    for end in [".core_throttles", ".package_throttles"] {
+        for (cpu, id) in window.matching("cpu.", end) {
+            if let Some(grown) = window.grown_of(id).filter(|grown| *grown > 0.0) {
+                let text = format!("CPU {cpu} was throttled {grown} times (cpu.{cpu}{end})");
+                findings.push(Finding { flag: Flag::Throttling, text });
+            }
+        }
+    }
+}
+
+/// Steal and foreign load.
+fn cpu_time(window: &Window<'_>, context: &Context, findings: &mut Vec<Finding>) {
+    if let Some((total, steal)) = window.ticks("all", &["steal"])
+        && steal / total > context.steal_share
+    {
+        let text = format!(
+            "the hypervisor took {} of all CPU time (cpu.all.steal_ticks {steal} of {total}, limit {})",
+            percent(steal / total),
+            percent(context.steal_share),
+        );
+        findings.push(Finding { flag: Flag::Steal, text });
+    }
+    let Some((total, busy)) = window.ticks("all", &["user", "nice", "system"]) else { return };
+    let tasks = ["task.", "agent."].into_iter().flat_map(|start| {
+        [".user_ticks", ".system_ticks"].into_iter().flat_map(move |end| {
+            // The agent has no name between.
+            let end = if start == "agent." { end.trim_start_matches('.') } else { end };
+            window.matching(start, end)
+        })
+    });
+    let ours: f64 = tasks.filter_map(|(_, id)| window.grown_of(id)).sum();
+    let foreign = (busy - ours) / total;
+    if foreign > context.foreign_share {
+        let text = format!(
+            "processes that are not ours used {} of all CPU time (cpu.all user, nice and system {busy} ticks, tasks and agent \
+             {ours}, of {total}, limit {})",
+            percent(foreign),
+            percent(context.foreign_share),
+        );
+        findings.push(Finding { flag: Flag::ForeignLoad, text });
+    }
+}
+
+fn frequency(window: &Window<'_>, context: &Context, findings: &mut Vec<Finding>) {
+    for (cpu, id) in window.matching("cpu.", ".khz") {
+        let idle = window.ticks(cpu, &["idle"]);
+        if idle.is_none_or(|(total, idle)| 1.0 - idle / total < context.busy_share) {
+            continue;
+        }
+        let values = || window.values(id).map(Value::as_f64);
+        let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+        if low <= high && (high - low) / high > context.frequency_change {
+            let text = format!(
+                "CPU {cpu} ran at {:.0} to {:.0} MHz (cpu.{cpu}.khz, limit {} of change)",
+                low / 1000.0,
+                high / 1000.0,
+                percent(context.frequency_change),
+            );
+            findings.push(Finding { flag: Flag::FrequencyChange, text });
+        }
+    }
+}
+
+fn open_files(window: &Window<'_>, context: &Context, findings: &mut Vec<Finding>) {
+    for (task, id) in window.matching("task.", ".most_fds") {
+        let Some(limit_id) = window.schema.find(&format!("task.{task}.most_fds_limit")) else { continue };
+        let pairs = window.samples.iter().filter_map(|sample| {
+            let (fds, limit) = (sample.get(id)?.as_f64(), sample.get(limit_id)?.as_f64());
+            (fds / limit >= context.fd_share).then_some((fds, limit))
+        });
+        if let Some((fds, limit)) = pairs.max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1))) {
+            let text = format!("a process of {task} had {fds} of {limit} files open (task.{task}.most_fds)");
+            findings.push(Finding { flag: Flag::FdLimit, text });
+        }
+    }
+}
+
+fn tainted(window: &Window<'_>, findings: &mut Vec<Finding>) {
+    let Some(id) = window.schema.find("kernel.tainted") else { return };
+    let mut values = window.values(id);
+    let Some(first) = values.next() else { return };
+    if let Some(changed) = values.find(|value| *value != first) {
+        let text = format!("kernel.tainted changed from {} to {}", first.as_f64(), changed.as_f64());
+        findings.push(Finding { flag: Flag::Tainted, text });
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
