@@ -70,7 +70,7 @@ async fn expect_copies_of_a_blob_in_each_attempt_when_it_was_uploaded_once() {
     // Sent again, it is there already; a task that is known needs it no more.
     send(&session, tool_blob.clone(), &tool).await.unwrap();
     let name = tool_blob.hash.to_string();
-    assert_eq!(kept(&agent), [name.clone()]);
+    assert_eq!(kept(&agent), std::slice::from_ref(&name));
     let mode = |path: &str| std::fs::metadata(agent.dir.join(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("blobs"), mode(&format!("blobs/{name}"))), (0o700, 0o600));
     std::fs::remove_file(agent.dir.join("blobs").join(name)).unwrap();
