@@ -88,6 +88,7 @@ const fn severity(class: Class) -> Severity {
 pub(super) const PATTERNS: &[Pattern] = &[
     // A command line may hold any of the words below. A script of `init` that prints one is not told apart.
     ignore("Kernel command line: %s"),
+    ignore("Command line: %s"),
     ignore("INFO: NMI handler (%s) took too long to run"),
     ignore("INFO: Stall ended before state dump start"),
     ignore("NMI watchdog: Enabled."),

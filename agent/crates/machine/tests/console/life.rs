@@ -13,6 +13,13 @@ fn classes(classifier: &Classifier) -> Vec<Class> {
 }
 
 #[test]
+fn expect_nothing_when_an_ordinary_boot_is_read() {
+    let found = classified(include_bytes!("../testdata/boot.log"));
+    assert_eq!(found.findings(), []);
+    assert_eq!(found.verdict(), None);
+}
+
+#[test]
 fn expect_an_unexpected_reboot_when_nobody_asked_for_the_boot() {
     let mut classifier = Classifier::new();
     classifier.expect_boot();
