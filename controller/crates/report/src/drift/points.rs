@@ -85,6 +85,7 @@ mod tests {
             [(5.0, 1.0), (1.0, 10.0), (2.0, 30.0), (3.0, 20.0), (4.0, 9.0), (6.0, f64::NAN), (7.0, 2.0)];
         assert_eq!(block_medians(&points, 2), [(2.0, 20.0), (5.0, 2.0)]);
         assert_eq!(block_medians(&points, 6).len(), 6);
+        assert_eq!(block_medians(&points, 4).len(), 3, "never more than asked for");
         assert_eq!(block_medians(&[], 6), []);
         let night: Vec<_> = (0..28_800).map(|s| (f64::from(s), 1.0)).collect();
         assert_eq!(block_medians(&night, MAX_BLOCKS).len(), 600);
