@@ -194,6 +194,8 @@ impl Task {
     /// Reads its processes, and forgets those that are gone.
     pub(crate) fn read(&mut self, pids: &[u32], pace: Pace, reading: &mut Reading<'_>) {
         let parts = u64::try_from(pids.len().div_ceil(pace.processes.max(1))).unwrap_or(u64::MAX);
+        // What is dear takes several files, each as dear as `stat`: among many processes it must not cost more than that.
+        let slow = if parts > 1 { pace.slow_every.max(parts.saturating_mul(4)) } else { pace.slow_every };
         for pid in pids {
             match self.processes.entry(*pid) {
                 Entry::Vacant(entry) => {
@@ -206,8 +208,8 @@ impl Task {
                     let there = !pace.is_turn(*pid, parts) || process.read(*pid, reading);
                     if there {
                         process.turn = pace.turn;
-                        if pace.is_turn(*pid, pace.slow_every.max(parts)) {
-                            process.dear = reading.reader.dear(*pid, reading.buffer);
+                        if pace.is_turn(*pid, slow) {
+                            process.dear = reading.reader.dear(*pid, process.dear.fd_limit, reading.buffer);
                         }
                     }
                 }
@@ -288,7 +290,7 @@ impl Process {
         let figures = figures(file.read(reading.buffer).ok()?)?;
         let stat = (*reading.open < MAX_OPEN).then_some(file);
         *reading.open += usize::from(stat.is_some());
-        let dear = reading.reader.dear(pid, reading.buffer);
+        let dear = reading.reader.dear(pid, None, reading.buffer);
         Some(Self { stat, figures, dear, turn: pace.turn })
     }
 
