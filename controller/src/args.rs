@@ -62,6 +62,10 @@ pub enum Command {
     Reparse(ReparseArgs),
     /// Check this machine: what would spoil a measurement, and what to do about it.
     Doctor(DoctorArgs),
+    /// List the hosts: who they are, who holds them, and which are quarantined.
+    Hosts(HostsArgs),
+    /// Make and show the certificates of hosts with a resident agent.
+    Pki(PkiArgs),
     /// Print the JSON Schema of the matrix file.
     Schema,
     /// Print a completion script for a shell.
@@ -96,10 +100,79 @@ pub struct MatrixArgs {
     pub seed: Option<u64>,
 }
 
+/// Which hosts, and how they are reached.
+#[derive(Debug, Args)]
+pub struct HostArgs {
+    /// The host file. Without it: `hosts.yaml` if there is one, or else this machine alone.
+    #[arg(long, value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
+    /// Accept ssh keys of hosts that are not known yet, and write them down. A changed key is always refused.
+    #[arg(long)]
+    pub accept_new: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct HostsArgs {
+    #[command(flatten)]
+    pub hosts: HostArgs,
+    #[command(subcommand)]
+    pub command: Option<HostsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum HostsCommand {
+    /// Let a quarantined host be used again.
+    Release {
+        /// The hosts.
+        #[arg(required = true)]
+        names: Vec<drover_model::Name>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct PkiArgs {
+    /// Folder of the certificates.
+    #[arg(long, default_value = "drover-pki", value_name = "DIR")]
+    pub dir: PathBuf,
+    #[command(subcommand)]
+    pub command: PkiCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PkiCommand {
+    /// Make a certificate authority, and the controller's own certificate.
+    Init {
+        /// Replace what is there: every certificate that was issued before is worthless then.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Issue the certificate of a host's agent, or of another controller.
+    Issue {
+        /// The host's name in the host file, or a name for the controller.
+        name: drover_model::Name,
+        /// For a controller instead of an agent.
+        #[arg(long)]
+        controller: bool,
+        /// Days that it is valid.
+        #[arg(long, default_value_t = 825, value_name = "N")]
+        days: u32,
+        /// Replace one of that name.
+        #[arg(long)]
+        force: bool,
+    },
+    /// List the certificates with their fingerprints and ends.
+    Show,
+}
+
 #[derive(Debug, Args)]
 pub struct RunArgs {
     #[command(flatten)]
     pub matrix: MatrixArgs,
+    #[command(flatten)]
+    pub hosts: HostArgs,
+    /// Wait for hosts that another run holds.
+    #[arg(long)]
+    pub wait: bool,
     /// Show what would be run, and run nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -135,6 +208,15 @@ pub struct ResumeArgs {
     /// The run: its id, the beginning of its id, or `last`.
     #[arg(default_value = "last")]
     pub run: String,
+    /// A host file, instead of the one that the run was begun with.
+    #[arg(long, value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
+    /// As for `run`.
+    #[arg(long)]
+    pub accept_new: bool,
+    /// As for `run`.
+    #[arg(long)]
+    pub wait: bool,
     /// Print no table at the end.
     #[arg(long)]
     pub no_report: bool,
@@ -202,6 +284,12 @@ pub struct ReparseArgs {
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
+    /// Check the hosts of this host file instead of this machine: whether they are reached, and what would spoil a run there.
+    #[arg(long, value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
+    /// As for `run`.
+    #[arg(long)]
+    pub accept_new: bool,
     /// Also check what this matrix needs.
     pub matrix: Option<PathBuf>,
 }

@@ -57,6 +57,8 @@ fn execute(command: Command, context: &Context) -> Result<ExitStatus, Failure> {
         Command::Show(args) => commands::show(&args, context),
         Command::Report(args) => commands::report(&args, context),
         Command::Reparse(args) => commands::reparse(&args, context),
+        Command::Hosts(args) => commands::hosts(&args, context),
+        Command::Pki(args) => commands::pki(&args, context),
         Command::Doctor(args) => commands::doctor(&args, context),
         Command::Schema => print(context, &drover_matrix::schema()),
         Command::Completions { shell } => print(context, &commands::completions(shell)),

@@ -6,7 +6,7 @@ use drover_matrix::Options;
 use drover_model::HostFacts;
 use drover_store::ResultsDir;
 
-use super::{load::load as load_matrix, requires};
+use super::{hosts::check_hosts, load::load as load_matrix, requires};
 use crate::{Context, args::DoctorArgs, driver::chain, error::Failure, exit::ExitStatus};
 
 /// Seconds that a closed connection's port stays in TIME_WAIT (a constant of Linux, `TCP_TIMEWAIT_LEN`).
@@ -22,15 +22,15 @@ const FREE_SPACE: u64 = 1 << 30;
 
 /// One thing looked at.
 #[derive(Debug, PartialEq, Eq)]
-struct Finding {
+pub struct Finding {
     what: &'static str,
     state: State,
     text: String,
-    remedy: &'static str,
+    remedy: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub enum State {
     Good,
     /// Numbers may be worse or noisier than they need be.
     Doubtful,
@@ -40,27 +40,42 @@ enum State {
 
 /// What doctor reads besides the facts.
 #[derive(Clone, Debug, Default)]
-struct Readings {
-    open_files: Option<u64>,
-    load: Option<f64>,
-    swap_used_kib: Option<u64>,
-    turbo: Option<bool>,
+pub struct Readings {
+    /// Open files that a process may have.
+    pub open_files: Option<u64>,
+    pub load: Option<f64>,
+    pub swap_used_kib: Option<u64>,
+    pub turbo: Option<bool>,
 }
 
 /// Prints what it finds. Fails if a run would fail.
 pub fn doctor(args: &DoctorArgs, context: &Context) -> Result<ExitStatus, Failure> {
-    let facts = drover_machine::facts("", 0);
-    let mut findings = judge(&facts, &Readings::take());
-    findings.push(results_folder(&context.global.results));
-    if let Some(path) = &args.matrix {
-        let loaded = load_matrix(path, &Options::default(), &context.screen)?;
-        findings.push(match requires::check(&loaded.matrix) {
-            Ok(()) => good("commands", "all that the matrix requires are installed".to_owned()),
-            Err(failure) => bad("commands", failure.to_string(), "install the packages named"),
-        });
-    }
-    let mut text = String::new();
-    for finding in &findings {
+    let loaded = args.matrix.as_deref().map(|path| load_matrix(path, &Options::default(), &context.screen));
+    let loaded = loaded.transpose()?;
+    let (text, failed) = if args.hosts.is_some() {
+        let requires = loaded.map(|loaded| loaded.matrix.requires().to_vec()).unwrap_or_default();
+        check_hosts(args, requires, context)?
+    } else {
+        let facts = drover_machine::facts("", 0);
+        let mut findings = judge(&facts, &Readings::take());
+        findings.push(results_folder(&context.global.results));
+        if let Some(loaded) = loaded {
+            findings.push(match requires::check(&loaded.matrix) {
+                Ok(()) => good("commands", "all that the matrix requires are installed".to_owned()),
+                Err(failure) => bad("commands", failure.to_string(), "install the packages named".to_owned()),
+            });
+        }
+        let mut text = String::new();
+        let failed = show(&findings, &mut text);
+        (text, failed)
+    };
+    let _ = context.screen.out(&drover_report::printable_lines(&text));
+    Ok(if failed { ExitStatus::Infrastructure } else { ExitStatus::Ok })
+}
+
+/// Adds findings to a text, one a line and the remedy below it; says whether a run would fail.
+pub fn show(findings: &[Finding], text: &mut String) -> bool {
+    for finding in findings {
         let mark = match finding.state {
             State::Good => "ok  ",
             State::Doubtful => "warn",
@@ -72,9 +87,7 @@ pub fn doctor(args: &DoctorArgs, context: &Context) -> Result<ExitStatus, Failur
             let _ = writeln!(text, "{:20} -> {}", "", finding.remedy);
         }
     }
-    let _ = context.screen.out(&text);
-    let failed = findings.iter().any(|finding| finding.state == State::Bad);
-    Ok(if failed { ExitStatus::Infrastructure } else { ExitStatus::Ok })
+    findings.iter().any(|finding| finding.state == State::Bad)
 }
 
 impl Readings {
@@ -99,7 +112,8 @@ impl Readings {
     }
 }
 
-fn judge(facts: &HostFacts, readings: &Readings) -> Vec<Finding> {
+/// What the facts of a machine say.
+pub fn judge(facts: &HostFacts, readings: &Readings) -> Vec<Finding> {
     let mut findings = vec![cpus(facts), governor(facts)];
     if readings.turbo == Some(true) {
         findings.push(doubtful(
@@ -243,16 +257,16 @@ fn sysctl<'a>(facts: &'a HostFacts, name: &str) -> Option<&'a str> {
     facts.sysctls.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
-fn good(what: &'static str, text: String) -> Finding {
-    Finding { what, state: State::Good, text, remedy: "" }
+pub fn good(what: &'static str, text: String) -> Finding {
+    Finding { what, state: State::Good, text, remedy: String::new() }
 }
 
-fn doubtful(what: &'static str, text: String, remedy: &'static str) -> Finding {
-    Finding { what, state: State::Doubtful, text, remedy }
+pub fn doubtful(what: &'static str, text: String, remedy: impl Into<String>) -> Finding {
+    Finding { what, state: State::Doubtful, text, remedy: remedy.into() }
 }
 
-fn bad(what: &'static str, text: String, remedy: &'static str) -> Finding {
-    Finding { what, state: State::Bad, text, remedy }
+pub fn bad(what: &'static str, text: String, remedy: impl Into<String>) -> Finding {
+    Finding { what, state: State::Bad, text, remedy: remedy.into() }
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ pub struct Loaded {
     pub files: Vec<(String, Vec<u8>)>,
 }
 
-/// Largest file that a matrix may refer to, in bytes: all of a role's files travel in one message.
-const FILE_LIMIT: u64 = 1 << 20;
+/// Largest file that is read, in bytes.
+const FILE_LIMIT: u64 = 16 << 20;
 
 /// Reads and checks a matrix file.
 pub fn load(path: &Path, options: &Options, screen: &Screen) -> Result<Loaded, Failure> {
@@ -47,7 +47,8 @@ pub fn restore(record: &RunRecord, screen: &Screen) -> Result<Matrix, Failure> {
     Ok(matrix.with_repeat(record.repeat))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+/// Reads a file that is not too large.
+pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     use std::io::Read;
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     if file.metadata().map_err(|error| error.to_string())?.is_dir() {
@@ -62,7 +63,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// Prints the mistakes of a matrix: with colours and source lines at a terminal, plain elsewhere.
-fn refuse(found: Diagnostics, screen: &Screen) -> Failure {
+pub fn refuse(found: Diagnostics, screen: &Screen) -> Failure {
     let text = if screen.interactive() {
         let theme = if screen.colours() {
             miette::GraphicalTheme::unicode()

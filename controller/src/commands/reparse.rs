@@ -77,6 +77,7 @@ fn parse_again(
         outputs.push(TaskOutput {
             role,
             instance: task.instance,
+            host: task.host.clone(),
             argv: task.argv.clone(),
             end: end.as_ref(),
             cpus: &task.cpus,

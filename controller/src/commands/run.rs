@@ -1,16 +1,16 @@
 //! `drover run` and `drover resume`: set a run up, drive it, print its table.
 
-use std::{ffi::OsString, fs::File, sync::Arc, time::Duration};
+use std::{fs::File, sync::Arc};
 
-use drover_connect::LocalOptions;
-use drover_matrix::{Matrix, Options, Plan};
-use drover_model::{AttemptId, Name, RunId};
-use drover_sched::{Ended, Order, PastAttempt, Scheduler};
+use drover_matrix::{HostFile, Matrix, Options, Plan, Reach, Spread};
+use drover_model::{AttemptId, RunId, Seats};
+use drover_sched::{Ended, PastAttempt, Scheduler};
 use drover_store::{
     CellRecord, MetricRecord, ResultsDir, RunRecord, RunState, SqliteStore, Store, TableLayout,
 };
 
 use super::{
+    hosts::{Reaching, load_hosts, restore_hosts, setups},
     load::{Loaded, load, restore},
     plan::{describe_plan, seed},
     report::{print_table, status_of},
@@ -18,15 +18,12 @@ use super::{
 };
 use crate::{
     Context,
-    args::{MatrixArgs, ResumeArgs, RunArgs},
+    args::{HostArgs, MatrixArgs, ResumeArgs, RunArgs},
     driver::{self, Driven, Job, Progress},
     error::Failure,
     exit::ExitStatus,
-    time::unix_ms,
+    time::{unix_ms, utc},
 };
-
-/// An agent that nobody needs ends by itself after this time.
-const AGENT_LINGER: Duration = Duration::from_secs(600);
 
 /// Runs a matrix from the beginning.
 pub fn run(args: &RunArgs, context: &Context) -> Result<ExitStatus, Failure> {
@@ -35,16 +32,23 @@ pub fn run(args: &RunArgs, context: &Context) -> Result<ExitStatus, Failure> {
     if let Some(repeat) = args.matrix.repeat {
         loaded.matrix = loaded.matrix.with_repeat(repeat);
     }
+    let source = load_hosts(&args.hosts, &context.screen)?;
+    loaded.matrix = with_hosts(loaded.matrix, &source.hosts)?;
     let seed = seed(&args.matrix, &loaded.matrix);
     let plan = drover_matrix::plan(&loaded.matrix, seed);
     if args.dry_run {
         return describe_plan(&loaded.matrix, &plan, 0, context);
     }
-    requires::check(&loaded.matrix)?;
+    if is_local(&source.hosts) {
+        requires::check(&loaded.matrix)?;
+    }
     let results = ResultsDir::create(&context.global.results).map_err(|e| Failure::infrastructure(&e))?;
     let mut store = SqliteStore::open(&results).map_err(|e| Failure::infrastructure(&e))?;
     let id = RunId(uuid::Uuid::now_v7());
-    let record = record(id, args, &options, &loaded, seed);
+    let hosts = usable(&source.hosts, &store, context)?;
+    driver::check_seats(&loaded.matrix, &hosts)
+        .map_err(|error| Failure::new(ExitStatus::Usage, driver::chain(&error)))?;
+    let record = RunRecord { host_file: source.file, ..record(id, args, &options, &loaded, seed) };
     let matrix = &loaded.matrix;
     let mut cells = matrix.cells().map(|planned| CellRecord {
         index: planned.cell.index,
@@ -56,7 +60,9 @@ pub fn run(args: &RunArgs, context: &Context) -> Result<ExitStatus, Failure> {
     drop(cells);
     let cells = plan.cells().len();
     context.screen.say(&format!("run {id}: {}, {} trials of {cells} cells", matrix.name(), plan.trials()));
-    go(Begun { id, plan, matrix: loaded.matrix, store, results, show: !args.no_report }, context)
+    let reaching = Reaching::from(&args.hosts);
+    let begun = Begun { id, plan, matrix: loaded.matrix, store, results, hosts, reaching, wait: args.wait };
+    go(begun, !args.no_report, context)
 }
 
 /// Goes on with a run.
@@ -65,12 +71,55 @@ pub fn resume(args: &ResumeArgs, context: &Context) -> Result<ExitStatus, Failur
     let mut store = SqliteStore::open(&results).map_err(|e| Failure::infrastructure(&e))?;
     let id = store.find_run(&args.run).map_err(|e| Failure::new(ExitStatus::Usage, driver::chain(&e)))?;
     let record = store.load_run(id).map_err(|e| Failure::infrastructure(&e))?;
-    let matrix = restore(&record, &context.screen)?;
-    requires::check(&matrix)?;
+    let first = restore_hosts(&record, &context.screen)?;
+    let matrix = with_hosts(restore(&record, &context.screen)?, &first.hosts)?;
+    let host_args = HostArgs { hosts: args.hosts.clone(), accept_new: args.accept_new };
+    let source = if args.hosts.is_some() { load_hosts(&host_args, &context.screen)? } else { first };
+    if is_local(&source.hosts) {
+        requires::check(&matrix)?;
+    }
+    let hosts = usable(&source.hosts, &store, context)?;
     let plan = drover_matrix::plan(&matrix, record.seed);
     store.set_state(id, RunState::Open, None).map_err(|e| Failure::infrastructure(&e))?;
     context.screen.say(&format!("resuming run {id}: {}", matrix.name()));
-    go(Begun { id, plan, matrix, store, results, show: !args.no_report }, context)
+    let reaching = Reaching::from(&host_args);
+    let begun = Begun { id, plan, matrix, store, results, hosts, reaching, wait: args.wait };
+    go(begun, !args.no_report, context)
+}
+
+/// The matrix, with the axis `host` if it is to be repeated on each of them.
+fn with_hosts(matrix: Matrix, hosts: &HostFile) -> Result<Matrix, Failure> {
+    match matrix.policy().spread {
+        Spread::Any => Ok(matrix),
+        Spread::Each => {
+            let names = driver::spread_hosts(&matrix, hosts);
+            matrix.with_hosts(&names).map_err(|found| Failure::new(ExitStatus::Usage, found.to_string()))
+        }
+    }
+}
+
+fn is_local(hosts: &HostFile) -> bool {
+    hosts.hosts.iter().all(|host| matches!(host.reach, Reach::Local))
+}
+
+/// The hosts without those that are quarantined.
+fn usable(hosts: &HostFile, store: &SqliteStore, context: &Context) -> Result<HostFile, Failure> {
+    let quarantined = store.quarantined().map_err(|e| Failure::infrastructure(&e))?;
+    let bad = |host: &drover_matrix::HostEntry| quarantined.iter().find(|bad| bad.host == host.name);
+    for bad in hosts.hosts.iter().filter_map(bad) {
+        context.screen.complain(&format!(
+            "host {} is not used: quarantined since {}: {}; once that is mended: drover hosts release {}",
+            bad.host,
+            utc(bad.since_unix_ms),
+            bad.why,
+            bad.host
+        ));
+    }
+    let hosts: Vec<_> = hosts.hosts.iter().filter(|host| bad(host).is_none()).cloned().collect();
+    if hosts.is_empty() {
+        return Err(Failure::new(ExitStatus::Infrastructure, "every host is quarantined".to_owned()));
+    }
+    Ok(HostFile { hosts })
 }
 
 /// A run that is in the store.
@@ -80,11 +129,16 @@ struct Begun {
     matrix: Matrix,
     store: SqliteStore,
     results: ResultsDir,
-    show: bool,
+    /// Those that may be used.
+    hosts: HostFile,
+    reaching: Reaching,
+    /// Wait for hosts that others hold.
+    wait: bool,
 }
 
-fn go(begun: Begun, context: &Context) -> Result<ExitStatus, Failure> {
-    let Begun { id, plan, matrix, store, results, show } = begun;
+fn go(begun: Begun, show: bool, context: &Context) -> Result<ExitStatus, Failure> {
+    let Begun { id, plan, matrix, store, results, hosts, reaching, wait } = begun;
+    let setups = setups(&hosts, reaching)?;
     results.create_run_dir(id).map_err(|e| Failure::infrastructure(&e))?;
     match File::options().append(true).create(true).open(results.log_path(id)) {
         Ok(file) => context.log.set(file),
@@ -97,14 +151,13 @@ fn go(begun: Begun, context: &Context) -> Result<ExitStatus, Failure> {
     let mut progress = Progress::new(context.screen.clone(), plan.trials(), done);
     plan.iter().filter(|trial| !finished.contains(trial)).for_each(|trial| progress.expect(trial));
     let matrix = Arc::new(matrix);
-    let trials: Vec<_> = plan.iter().collect();
-    let shape = driver::schedule(&matrix, id, Order::from(trials), vec![driver::local()]);
+    let shape = driver::schedule(&matrix, id, &plan, &hosts, wait);
     let scheduler = Scheduler::new(shape, past, journalled).map_err(|e| Failure::infrastructure(&e))?;
     let job = Job {
         run: id,
         matrix: matrix.clone(),
         scheduler,
-        agent: local_agent()?,
+        hosts: setups,
         holder: holder(),
         store,
         results: results.clone(),
@@ -154,14 +207,13 @@ fn finish(
     }
 }
 
-type History = (Vec<PastAttempt>, Vec<(AttemptId, Name)>);
+type History = (Vec<PastAttempt>, Vec<(AttemptId, Seats)>);
 
 fn history(store: &SqliteStore, id: RunId) -> Result<History, Failure> {
     let past = store.history(id).map_err(|e| Failure::infrastructure(&e))?;
     let past = past.iter().map(|one| PastAttempt::new(one.id, &one.verdict, one.is_final)).collect();
-    let mut intents = store.journalled(id).map_err(|e| Failure::infrastructure(&e))?;
-    intents.sort_by_key(|intent| intent.at_unix_us);
-    Ok((past, intents.into_iter().map(|intent| (intent.id, intent.host)).collect()))
+    let intents = store.journalled(id).map_err(|e| Failure::infrastructure(&e))?;
+    Ok((past, intents.into_iter().map(|intent| (intent.id, intent.seats)).collect()))
 }
 
 /// What the command line says about the matrix.
@@ -194,22 +246,11 @@ fn record(id: RunId, args: &RunArgs, options: &Options, loaded: &Loaded, seed: u
                 primary: metric.primary,
             })
             .collect(),
+        host_file: None,
         table: TableLayout { rows: table.rows.clone(), cols: table.cols.clone(), facet: table.facet.clone() },
         drover_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_unix_ms: unix_ms(),
     }
-}
-
-/// The agent of this machine is this program again.
-fn local_agent() -> Result<LocalOptions, Failure> {
-    let program = std::env::current_exe().map_err(|error| {
-        Failure::new(ExitStatus::Infrastructure, format!("cannot find the path of this program: {error}"))
-    })?;
-    Ok(LocalOptions {
-        agent_dir: drover_agent::default_dir(),
-        agent_command: vec![program.into_os_string(), OsString::from("agent")],
-        linger: AGENT_LINGER,
-    })
 }
 
 /// Who holds a lease, for another user who is refused: `anna@lab1, process 4711`.

@@ -117,7 +117,9 @@ fn show_attempt(results: &RunResults, attempt: &AttemptRecord, dir: &ResultsDir,
     let id = &attempt.id;
     let _ = writeln!(text, "attempt  {}a{} of run {}", id.trial, id.number, id.run);
     let _ = writeln!(text, "cell     {}", values(results, attempt));
-    let _ = writeln!(text, "host     {}", attempt.host);
+    let hosts: Vec<&str> = attempt.hosts.iter().map(|host| host.as_str()).collect();
+    let _ =
+        writeln!(text, "hosts    {}", if hosts.is_empty() { "none".to_owned() } else { hosts.join(", ") });
     let _ =
         writeln!(text, "started  {}, took {}", utc(attempt.started_unix_us / 1000), brief(attempt.elapsed));
     let last = if attempt.is_final { "" } else { " (tried again)" };
@@ -139,12 +141,16 @@ fn show_attempt(results: &RunResults, attempt: &AttemptRecord, dir: &ResultsDir,
                 let _ = writeln!(text, "  {:11} {}", stream.as_str(), path.display());
             }
         }
+        let artifacts = dir.artifacts_path(id, &task.role, task.instance);
+        if artifacts.exists() {
+            let _ = writeln!(text, "  artifacts   {}", artifacts.display());
+        }
     }
     text.push('\n');
 }
 
 fn show_task(task: &TaskRecord, text: &mut String) {
-    let _ = writeln!(text, "\ntask {}.{}", task.role, task.instance);
+    let _ = writeln!(text, "\ntask {}.{} on {}", task.role, task.instance, task.host);
     let _ = writeln!(text, "  command     {}", shell_words::join(&task.argv));
     let end = task.end.as_ref().map_or_else(|| "not known".to_owned(), describe_end);
     let _ = writeln!(text, "  end         {end} after {}", brief(task.wall));

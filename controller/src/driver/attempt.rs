@@ -1,9 +1,13 @@
 //! What the driver knows of an attempt in flight.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use drover_matrix::RenderedRole;
-use drover_model::{Cell, Name, TaskEnd, TaskId, TaskSpec, Verdict};
+use drover_matrix::{RenderedRole, Role};
+use drover_model::{Cell, Name, Seats, TaskEnd, TaskId, TaskSpec, Verdict};
 use drover_store::Stream;
 
 use super::Collected;
@@ -11,18 +15,60 @@ use super::Collected;
 /// Outputs that were fetched from an agent, by task and stream.
 pub type Outputs = BTreeMap<(TaskId, Stream), Vec<u8>>;
 
+/// What is to be fetched from one host for an attempt.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// Outputs that did not travel with their events.
+    pub outputs: Vec<(TaskId, Stream)>,
+    /// What tasks may have left.
+    pub artifacts: Vec<ArtifactWish>,
+}
+
+/// Files that a task may have left in the folder of its attempt.
+#[derive(Debug)]
+pub struct ArtifactWish {
+    pub task: TaskId,
+    pub patterns: Vec<String>,
+    /// Most bytes of all of them.
+    pub limit: u64,
+}
+
+/// What was fetched from one host.
+#[derive(Debug, Default)]
+pub struct Fetched {
+    pub outputs: Outputs,
+    pub artifacts: Vec<FetchedArtifact>,
+}
+
+/// A file that a task left, and why it was not fetched, if it was not.
+#[derive(Debug)]
+pub struct FetchedArtifact {
+    pub task: TaskId,
+    /// Relative to the attempt's folder; empty if the problem is not one file's.
+    pub path: String,
+    pub problem: Option<String>,
+}
+
 /// An attempt from its first mention until it is stored.
 pub struct LiveAttempt {
     /// Its cell.
     pub cell: Cell,
-    /// Where it runs.
-    pub host: Option<Name>,
-    /// Boot of that host when it was begun.
-    pub boot_id: String,
-    /// Its roles, rendered, in the order of the matrix; empty until prepared.
-    pub roles: Vec<RenderedRole>,
+    /// Where it runs; not known before it is prepared.
+    pub seats: Option<Arc<Seats>>,
+    /// Its hosts with their boots when it was begun, each once.
+    pub boots: Vec<(Name, String)>,
+    /// Ports of its hosts; `None` where they were asked for.
+    pub ports: BTreeMap<Name, Option<Vec<u16>>>,
+    /// Its tasks, rendered, by role in the order of the matrix and by instance; empty until prepared.
+    pub roles: Vec<Vec<RenderedRole>>,
+    /// Hosts that are still to say whether they reach a service, by role.
+    pub reach: BTreeMap<usize, BTreeSet<Name>>,
     /// Its tasks as far as they were heard of.
     pub tasks: BTreeMap<TaskId, LiveTask>,
+    /// Hosts that are still to send what the attempt left there.
+    pub fetching: BTreeSet<Name>,
+    /// Files that its tasks left, as declared.
+    pub artifacts: Vec<FetchedArtifact>,
     /// Its outputs, from the moment of collection.
     pub outputs: Outputs,
     /// What was found in them.
@@ -43,6 +89,8 @@ pub struct Summary {
 /// A task of a live attempt.
 #[derive(Default)]
 pub struct LiveTask {
+    /// Where it runs.
+    pub host: Option<Name>,
     /// Verified CPUs at its start.
     pub cpus: String,
     /// How it ended.
@@ -54,10 +102,14 @@ impl LiveAttempt {
     pub fn new(cell: Cell) -> Self {
         Self {
             cell,
-            host: None,
-            boot_id: String::new(),
+            seats: None,
+            boots: Vec::new(),
+            ports: BTreeMap::new(),
             roles: Vec::new(),
+            reach: BTreeMap::new(),
             tasks: BTreeMap::new(),
+            fetching: BTreeSet::new(),
+            artifacts: Vec::new(),
             outputs: Outputs::new(),
             collected: None,
             summary: None,
@@ -65,8 +117,9 @@ impl LiveAttempt {
     }
 
     /// The task to send for one instance of a role; `None` before the attempt is prepared.
-    pub fn spec(&self, role: usize, task: &TaskId, hold: bool, counters: bool) -> Option<TaskSpec> {
-        let rendered = self.roles.get(role)?.clone();
+    pub fn spec(&self, place: usize, role: &Role, task: &TaskId, hold: bool) -> Option<TaskSpec> {
+        let instance = usize::try_from(task.instance).ok()?;
+        let rendered = self.roles.get(place)?.get(instance)?.clone();
         Some(TaskSpec {
             id: task.clone(),
             argv: rendered.argv,
@@ -80,7 +133,7 @@ impl LiveAttempt {
             stop: rendered.stop,
             output_limit: rendered.output_limit,
             ports: rendered.ports,
-            counters,
+            counters: role.measure.is_some(),
         })
     }
 }

@@ -24,6 +24,8 @@ pub struct TaskOutput<'a> {
     pub role: &'a Role,
     /// Which instance.
     pub instance: u32,
+    /// Where it ran.
+    pub host: Name,
     /// Its command.
     pub argv: Vec<String>,
     /// How it ended, if that was seen.
@@ -52,17 +54,26 @@ pub fn collect(matrix: &Matrix, tasks: &[TaskOutput<'_>]) -> Collected {
     let mut outcome = CollectOutcome::default();
     let mut records = Vec::with_capacity(tasks.len());
     let mut problems = Vec::new();
+    let mut histograms = Vec::with_capacity(tasks.len());
     for task in tasks {
-        let (record, problem) = record_task(task);
+        let Recorded { record, histogram, problem } = record_task(task);
+        histograms.push(histogram);
         // The scheduler itself sees what was cut and what was left over.
         let known = [DoubtKind::OutputCut, DoubtKind::Leftovers];
         outcome.doubts.extend(record.doubts.iter().filter(|doubt| !known.contains(&doubt.kind)).cloned());
         problems.extend(problem);
         records.push(record);
     }
-    let measured = records.iter().zip(tasks).filter(|(_, task)| task.role.measure.is_some());
-    let samples: Vec<RoleSamples<'_>> =
-        measured.map(|(record, _)| RoleSamples { role: &record.role, samples: &record.samples }).collect();
+    let measured = records.iter().zip(&histograms).zip(tasks).filter(|(_, task)| task.role.measure.is_some());
+    let mut samples = Vec::with_capacity(tasks.len());
+    for ((record, histogram), _) in measured {
+        samples.push(RoleSamples {
+            role: &record.role,
+            instance: record.instance,
+            samples: &record.samples,
+            histogram: histogram.as_deref(),
+        });
+    }
     let mut metrics = Vec::new();
     match matrix.metrics().evaluate(&samples) {
         Ok(values) => {
@@ -84,8 +95,16 @@ pub fn collect(matrix: &Matrix, tasks: &[TaskOutput<'_>]) -> Collected {
     Collected { tasks: records, metrics, outcome }
 }
 
-/// The record of a task, and why its output could not be read, if so.
-pub fn record_task(task: &TaskOutput<'_>) -> (TaskRecord, Option<String>) {
+/// What became of a task.
+struct Recorded {
+    record: TaskRecord,
+    /// All its latencies, where its tool tells them.
+    histogram: Option<String>,
+    /// Why its output could not be read, if so.
+    problem: Option<String>,
+}
+
+fn record_task(task: &TaskOutput<'_>) -> Recorded {
     let end = task.end;
     let cut =
         end.is_some_and(|end| end.stdout.kept < end.stdout.written || end.stderr.kept < end.stderr.written);
@@ -95,7 +114,10 @@ pub fn record_task(task: &TaskOutput<'_>) -> (TaskRecord, Option<String>) {
         let input = Input { stdout: task.stdout, stderr: task.stderr, output_cut: cut };
         match parse(spec, &input) {
             Ok(found) => measurement = found,
-            Err(error) => problem = Some(format!("{}: {}", task.role.name, super::link::chain(&error))),
+            Err(error) => {
+                let name = if task.instance == 0 { task.role.name.to_string() } else { label(task) };
+                problem = Some(format!("{name}: {}", super::link::chain(&error)));
+            }
         }
     }
     let mut doubts = measurement.doubts.clone();
@@ -116,6 +138,7 @@ pub fn record_task(task: &TaskOutput<'_>) -> (TaskRecord, Option<String>) {
     let record = TaskRecord {
         role: task.role.name.clone(),
         instance: task.instance,
+        host: task.host.clone(),
         argv: task.argv.clone(),
         end: end.map(|end| end.kind.clone()),
         wall: end.map_or(Duration::ZERO, |end| end.wall),
@@ -128,7 +151,12 @@ pub fn record_task(task: &TaskOutput<'_>) -> (TaskRecord, Option<String>) {
         output_bytes: end.map_or((0, 0), |end| (end.stdout.written, end.stderr.written)),
         tail: tail(task.stdout, task.stderr),
     };
-    (record, problem)
+    Recorded { record, histogram: measurement.histogram, problem }
+}
+
+/// `client.2`.
+fn label(task: &TaskOutput<'_>) -> String {
+    format!("{}.{}", task.role.name, task.instance)
 }
 
 /// The CPUs of a placed task are verified at its start; a process that moved itself elsewhere later is not what the cell

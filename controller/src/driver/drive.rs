@@ -7,18 +7,21 @@ use std::{
     time::Instant,
 };
 
-use drover_connect::{AgentProcess, LocalOptions};
 use drover_matrix::{Matrix, RenderError, Renderer};
-use drover_model::{AttemptId, Name, RunId, TaskEventKind};
+use drover_model::{AttemptId, Name, RunId, Seats, TaskEventKind};
 use drover_sched::{Effect, Effects, Ended, Event, PlanError, Scheduler};
-use drover_store::{CloseError, RunState, SqliteStore, StoreEvent, Token, Writer};
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use drover_store::{CloseError, ResultsDir, RunState, SqliteStore, StoreEvent, Token, Writer};
+use tokio::{
+    sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    task::JoinSet,
+};
 
 use super::{
     Progress,
     attempt::{LiveAttempt, LiveTask},
     internal_event::InternalEvent,
     link::{self, Link},
+    setup::HostSetup,
     signals,
 };
 use crate::time::{unix_ms, unix_us};
@@ -31,14 +34,14 @@ pub struct Job {
     pub matrix: Arc<Matrix>,
     /// Its scheduler, made from the plan and what is stored.
     pub scheduler: Scheduler,
-    /// How to reach the agent of this machine.
-    pub agent: LocalOptions,
+    /// Its hosts.
+    pub hosts: BTreeMap<Name, HostSetup>,
     /// Who holds the lease, for people.
     pub holder: String,
     /// The store, opened for writing.
     pub store: SqliteStore,
     /// Where raw outputs go.
-    pub results: drover_store::ResultsDir,
+    pub results: ResultsDir,
     /// Tells the user.
     pub progress: Progress,
 }
@@ -76,7 +79,8 @@ pub(super) struct Driver {
     pub(super) matrix: Arc<Matrix>,
     pub(super) renderer: Renderer,
     pub(super) scheduler: Scheduler,
-    pub(super) agent: LocalOptions,
+    pub(super) hosts: BTreeMap<Name, HostSetup>,
+    pub(super) results: ResultsDir,
     pub(super) holder: String,
     pub(super) clock: Instant,
     pub(super) clock_unix_us: u64,
@@ -85,9 +89,10 @@ pub(super) struct Driver {
     pub(super) tokens: BTreeMap<Token, Submitted>,
     pub(super) next_token: u64,
     pub(super) links: BTreeMap<Name, Link>,
+    /// Number of the last connection that was made or tried.
     pub(super) generation: u64,
-    /// The agent of this machine, if this controller started it.
-    pub(super) process: Option<AgentProcess>,
+    /// Number of the last connection to each host.
+    pub(super) generations: BTreeMap<Name, u64>,
     pub(super) attempts: BTreeMap<AttemptId, LiveAttempt>,
     pub(super) progress: Progress,
     /// Effects that no host waits for, in their order.
@@ -101,7 +106,7 @@ const POLLS_TO_SEND: u32 = 4;
 /// What a command to the store was about.
 pub(super) enum Submitted {
     /// Intents.
-    Journal(Vec<(AttemptId, Name)>),
+    Journal(Vec<(AttemptId, Arc<Seats>)>),
     /// A finished attempt.
     Attempt(AttemptId),
     /// Something whose failure does not stop the run.
@@ -127,7 +132,8 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
         renderer: Renderer::new(&job.matrix)?,
         matrix: job.matrix,
         scheduler: job.scheduler,
-        agent: job.agent,
+        hosts: job.hosts,
+        results: job.results,
         holder: job.holder,
         clock: Instant::now(),
         clock_unix_us: unix_us(),
@@ -137,7 +143,7 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
         next_token: 0,
         links: BTreeMap::new(),
         generation: 0,
-        process: None,
+        generations: BTreeMap::new(),
         attempts: BTreeMap::new(),
         progress: job.progress,
         deferred: VecDeque::new(),
@@ -188,9 +194,9 @@ impl Driver {
         if let Err(error) = self.writer.submit(token, command) {
             tracing::error!("the end of the run could not be stored: {error}");
         }
-        for link in self.links.values() {
-            link::shut_down(link.client(), link.lease(), self.process.take()).await;
-        }
+        let mut ending = JoinSet::new();
+        std::mem::take(&mut self.links).into_values().for_each(|link| drop(ending.spawn(link.shut_down())));
+        while ending.join_next().await.is_some() {}
         let store = self.writer.close()?;
         Ok(Driven { ended, progress, store })
     }
@@ -210,17 +216,34 @@ impl Driver {
                 }
                 self.feed(event);
             }
-            InternalEvent::Answer { generation, event } => {
-                if self.links.values().any(|link| link.generation() == generation) {
+            InternalEvent::Answer { host, generation, event } => {
+                if self.links.get(&host).is_some_and(|link| link.generation() == generation) {
                     self.handle(*event);
                 }
             }
             InternalEvent::Connected { host, connected } => self.connected(host, *connected),
             InternalEvent::Lost { host, generation, why } => {
-                if generation == self.generation {
+                if self.generations.get(&host) == Some(&generation) {
                     tracing::warn!("host {host} is lost: {why}");
                     self.links.remove(&host);
+                    self.generations.remove(&host);
                     self.feed(Event::HostLost { host, why });
+                }
+            }
+            InternalEvent::Unusable { host, generation, why } => {
+                if self.generations.get(&host) == Some(&generation) {
+                    tracing::warn!("host {host} cannot be used: {why}");
+                    self.links.remove(&host);
+                    self.generations.remove(&host);
+                    self.feed(Event::HostUnusable { host, why });
+                }
+            }
+            InternalEvent::JointAnswer { of, event } => {
+                let stands = |(host, generation): &(Name, u64)| {
+                    self.links.get(host).is_some_and(|link| link.generation() == *generation)
+                };
+                if of.iter().all(stands) {
+                    self.handle(*event);
                 }
             }
             InternalEvent::Leased { host, generation, lease, known } => {
@@ -237,14 +260,17 @@ impl Driver {
                 self.note_task(*event);
                 self.feed(for_scheduler);
             }
-            InternalEvent::PortsReserved { attempt, ports } => {
-                let answer = self.prepare(attempt, &ports);
-                self.feed(answer);
+            InternalEvent::PortsReserved { attempt, host, ports } => {
+                let answer = self.ports_reserved(attempt, host, ports);
+                answer.into_iter().for_each(|answer| self.feed(answer));
             }
-            InternalEvent::Fetched { attempt, outputs } => {
-                if let Some(answer) = self.collect_fetched(attempt, outputs) {
-                    self.feed(answer);
-                }
+            InternalEvent::Reached { attempt, role, host, problem } => {
+                let answer = self.reached(attempt, role, &host, problem);
+                answer.into_iter().for_each(|answer| self.feed(answer));
+            }
+            InternalEvent::Fetched { attempt, host, fetched } => {
+                let answer = self.fetched(attempt, &host, fetched);
+                answer.into_iter().for_each(|answer| self.feed(answer));
             }
             InternalEvent::Store(event) => self.store_answered(event),
         }
@@ -284,12 +310,11 @@ impl Driver {
         }
     }
 
-    fn connected(&mut self, host: Name, mut connected: link::Connected) {
-        if connected.generation != self.generation {
+    fn connected(&mut self, host: Name, connected: link::Connected) {
+        if self.generations.get(&host) != Some(&connected.generation) {
             return;
         }
-        self.process = connected.child.take().or(self.process.take());
-        let facts = connected.hello.facts.clone();
+        let facts = connected.connection.hello.facts.clone();
         let boot_id = facts.boot_id.clone();
         let token = self.token(Submitted::Note);
         let command =

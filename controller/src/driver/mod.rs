@@ -10,6 +10,7 @@
 //! | `link`: watch, one per connection | reads the agent's event stream | `TaskReported`, `Lost` | with the connection |
 //! | `link`: heartbeat, one per connection | renews the lease | `Lost` | with the connection |
 //! | `link`: worker, one per connection | requests that must keep their order (start, barrier, stop) | `Answer` | with the connection |
+//! | `barrier`, one per release on several hosts | probes clocks, orders the release | barrier events, `Lost` | with the answers |
 //! | `link`: calls, one each | any other request to an agent | `Answer` | with the answer |
 //! | `signals` | waits for SIGINT, SIGTERM, SIGHUP | `Interrupted` | with the run |
 //! | the store's writer (thread) | commits in groups | `Store` | when the loop closes it |
@@ -18,17 +19,22 @@
 //! flight, the answers by the requests, and the store's by the scheduler's limit of unstored attempts.
 
 mod attempt;
+mod barrier;
+mod begin;
+mod clock;
 mod collect;
 mod drive;
 mod effects;
+mod finish;
 mod internal_event;
 mod link;
 mod prepare;
 mod progress;
+mod setup;
 mod signals;
 
 pub use collect::{Collected, TaskOutput, collect, end_of};
 pub use drive::{Driven, Job, drive};
-pub use effects::{local, schedule};
 pub use link::chain;
 pub use progress::Progress;
+pub use setup::{HostSetup, check_seats, schedule, spread_hosts};

@@ -117,3 +117,16 @@ pub enum ConnectError {
     #[error("the agent's answer is not valid")]
     Reply(#[from] ConversionError),
 }
+
+impl ConnectError {
+    /// Whether trying again would not help before somebody has changed something.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Ssh(error) => error.is_permanent(),
+            Self::Tls(error) => !matches!(error, TlsError::Tcp { .. } | TlsError::Slow { .. }),
+            Self::Protocol { .. } => true,
+            _ => false,
+        }
+    }
+}

@@ -74,6 +74,7 @@ fn synthetic() -> Result<RunResults, Box<dyn Error>> {
                 Ok(TaskRecord {
                     role: name(role)?,
                     instance: 0,
+                    host: name("local")?,
                     argv: ["httperf", "--num-conns=2000", "--num-calls=1"].map(str::to_owned).to_vec(),
                     end: Some(EndKind::Exited(0)),
                     wall: Duration::from_millis(2000),
@@ -89,8 +90,8 @@ fn synthetic() -> Result<RunResults, Box<dyn Error>> {
             };
             attempts.push(AttemptRecord {
                 id: AttemptId { run, trial: TrialId { cell: index, repetition }, number: 1 },
-                host: name("local")?,
-                boot_id: "b".to_owned(),
+                hosts: vec![name("local")?],
+                boot_ids: vec!["b".to_owned()],
                 started_unix_us: 1_700_000_000_000_000 + u64::from(at) * 2_000_000,
                 elapsed: Duration::from_micros(2_000_123),
                 verdict,
@@ -120,6 +121,7 @@ fn synthetic() -> Result<RunResults, Box<dyn Error>> {
             axes: vec![name("kernel")?, name("servers")?, name("way")?],
             metrics: vec![metric("conn_per_s", true)?, metric("p99_s", false)?],
             table: TableLayout::default(),
+            host_file: None,
             drover_version: String::new(),
             started_unix_ms: 1_700_000_000_000,
         },

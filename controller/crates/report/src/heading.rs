@@ -2,7 +2,7 @@
 //! and the words of footnotes.
 
 use drover_model::{Direction, HostFacts, Name};
-use drover_store::RunState;
+use drover_store::{AttemptRecord, RunState};
 use jiff::Timestamp;
 
 use crate::{
@@ -51,6 +51,7 @@ pub(crate) fn facts(pivot: &Pivot<'_>, plus_minus: &str) -> Vec<String> {
         lines.push(format!("in all cells {}", fixed.join(" ")));
     }
     lines.push(pivot.coverage.to_string());
+    lines.extend(skew(&results.attempts));
     let has_numbers = pivot
         .facets
         .iter()
@@ -69,6 +70,16 @@ pub(crate) fn facts(pivot: &Pivot<'_>, plus_minus: &str) -> Vec<String> {
         lines.push("empty places are not part of the matrix".to_owned());
     }
     lines
+}
+
+/// How far apart those started that were to start together, over the attempts that gave a number.
+fn skew(attempts: &[AttemptRecord]) -> Option<String> {
+    let measured = attempts.iter().filter(|attempt| attempt.verdict.outcome().has_number());
+    let mut skews: Vec<u64> = measured.filter_map(|attempt| attempt.start_skew_us).collect();
+    skews.sort_unstable();
+    let (median, max) = (skews.get(skews.len() / 2)?, skews.last()?);
+    let ms = |us: u64| format!("{}.{:03} ms", us / 1000, us % 1000);
+    Some(format!("started together within {} (median), {} at most", ms(*median), ms(*max)))
 }
 
 fn host(name: &Name, facts: &HostFacts) -> String {

@@ -16,7 +16,7 @@ use crate::{
 /// Columns of [`write_attempts`] before the axes, between axes and metrics, and after the metrics.
 const FIRST: [&str; 3] = ["run", "cell", "key"];
 const MIDDLE: [&str; 8] =
-    ["repetition", "attempt", "host", "outcome", "cause", "detail", "started", "elapsed_s"];
+    ["repetition", "attempt", "hosts", "outcome", "cause", "detail", "started", "elapsed_s"];
 const LAST: [&str; 2] = ["start_skew_us", "final"];
 
 /// Writes a row for each attempt. A trial that was never begun, and an excluded cell, are a row too, `missing` and
@@ -59,7 +59,7 @@ fn attempt_fields<'a>(attempt: &'a AttemptRecord, metrics: &[MetricRecord]) -> V
     let mut fields: Vec<Cow<'_, str>> = vec![
         attempt.id.trial.repetition.to_string().into(),
         attempt.id.number.to_string().into(),
-        attempt.host.as_str().into(),
+        attempt.hosts.iter().map(|host| host.as_str()).collect::<Vec<_>>().join(" ").into(),
         attempt.verdict.outcome().as_str().into(),
         attempt.verdict.cause().into(),
         attempt.verdict.detail().into(),
@@ -150,7 +150,7 @@ fn write<'f, W: Write>(
     Ok(())
 }
 
-/// Names of columns, each once: an axis called `host` becomes `axis.host`.
+/// Names of columns, each once: an axis called `hosts` becomes `axis.hosts`.
 struct Columns<'a>(HashSet<Cow<'a, str>>);
 
 impl<'a> Columns<'a> {

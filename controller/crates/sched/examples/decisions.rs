@@ -10,8 +10,8 @@ use std::{
 
 use drover_model::{EndKind, Name, NameError, TrialId};
 use drover_sched::{
-    CollectOutcome, Effect, Effects, Ending, Event, Order, Plan, PlanError, Reconnect, RoleKind, RoleShape,
-    Scheduler, StatusPolicy, TaskChange,
+    CollectOutcome, Effect, Effects, Ending, Event, Group, Order, Plan, PlanError, Reconnect, RoleKind,
+    RoleShape, Scheduler, StatusPolicy, TaskChange,
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,12 @@ fn role(name: &str, kind: RoleKind, after: Vec<usize>) -> Result<RoleShape, Name
         kind,
         after,
         instances: 1,
+        hosts: 1,
+        pool: vec![0],
+        pinned: false,
+        same_host_as: None,
+        other_host_than: Vec::new(),
+        reach: false,
         status: StatusPolicy::OneOf(vec![0]),
         backstop: Duration::from_secs(60),
         stop_backstop: Duration::from_secs(6),
@@ -61,7 +67,10 @@ fn answer(host: &Name, effect: Effect, events: &mut VecDeque<Event>) {
         Effect::ForgetAttempts { attempts, .. } => {
             events.push_back(Event::AttemptsForgotten { host: host.clone(), attempts });
         }
-        Effect::ReleaseBarrier { .. } | Effect::Finish { .. } => {}
+        Effect::ReleaseBarrier { .. }
+        | Effect::CheckReach { .. }
+        | Effect::QuarantineHost { .. }
+        | Effect::Finish { .. } => {}
     }
 }
 
@@ -74,7 +83,11 @@ fn main() -> Result<(), ExampleError> {
     let host: Name = "local".parse()?;
     let plan = Plan {
         run: drover_model::RunId(Default::default()),
-        order: Order::lazy((0..trials).map(|cell| TrialId { cell, repetition: 1 })),
+        groups: vec![Group {
+            order: Order::lazy((0..trials).map(|cell| TrialId { cell, repetition: 1 })),
+            stay: false,
+            host: None,
+        }],
         hosts: vec![host.clone()],
         roles: vec![role("server", RoleKind::Service, vec![])?, role("client", RoleKind::Awaited, vec![0])?],
         retries: 3,
@@ -83,6 +96,7 @@ fn main() -> Result<(), ExampleError> {
         unstored_limit: 64,
         skew_limit: Duration::from_millis(1),
         reconnect: Reconnect::default(),
+        wait_for_hosts: false,
     };
     let mut scheduler = Scheduler::new(plan, [], [])?;
     let mut effects = Effects::new();

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use drover_model::{AttemptId, Doubt, EndKind, TaskId, Verdict};
+use drover_model::{AttemptId, Doubt, EndKind, Verdict};
 
 use crate::{
-    Ending, KnownTask, RoleKind, TaskChange,
+    Ending, RoleKind, TaskChange,
     past::Draw,
     roles::Roles,
     verdict::{self, Failure, Standing},
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) enum Stage {
     /// For its entry in the journal to be durable.
     Journalling,
-    /// For its host to be free.
+    /// For its hosts to be ours and free, all at once.
     Queued,
     /// For `AttemptPrepared`.
     Preparing,
@@ -25,7 +25,7 @@ pub(crate) enum Stage {
     Running,
     /// For its tasks to end: it is complete, or has failed. No task is started any more.
     Stopping,
-    /// For `Collected`: its host is free.
+    /// For `Collected`: its hosts are free.
     Collecting,
     /// For `AttemptStored`.
     Storing(Box<Storing>),
@@ -40,16 +40,17 @@ pub(crate) struct Storing {
     pub with_outputs: bool,
 }
 
-/// How an attempt came to its host.
+/// How an attempt came to its hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// Drawn by this controller.
     Fresh,
-    /// Journalled by a former controller; what its host knows of it is to be learned.
+    /// Journalled by a former controller; what its hosts know of it is to be learned.
     Inherited,
-    /// Inherited, and its host knows tasks of it: it goes on where it stands.
+    /// Inherited, and a host knows tasks of it: it goes on where it stands.
     Adopted,
-    /// Adopted, and its host went on to a later attempt: it is over, no further task of it may start.
+    /// Adopted, and one of its hosts went on to a later attempt, or the former controller had begun to end it: it is over, no
+    /// further task of it may start.
     Settled,
 }
 
@@ -74,6 +75,29 @@ pub(crate) enum Status {
     Over,
 }
 
+/// Whether other hosts can reach a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Not asked, as far as anybody can tell.
+    Unasked,
+    /// Asked; waits for `RoleReached`.
+    Asked,
+    /// They can.
+    Reached,
+}
+
+/// The barrier of an attempt: one at a time is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Not ordered to open.
+    Idle,
+    /// Ordered to open; waits for `BarrierReleased`. The first role of those that are held.
+    Ordered(usize),
+    /// It may have been opened on some of its hosts, or on all: their reports will tell. If they do not until then, the
+    /// attempt is void.
+    Unsure(Duration),
+}
+
 /// One task of an attempt.
 #[derive(Debug)]
 pub(crate) struct Task {
@@ -82,8 +106,10 @@ pub(crate) struct Task {
     pub deadline: Duration,
     /// The order to stop that it was given: `true` to kill.
     pub stop: Option<bool>,
+    /// Its agent knew of it before this controller sent anything.
+    pub inherited: bool,
     was_ready: bool,
-    late_us: Option<u64>,
+    pub late_us: Option<u64>,
     ending: Option<Ending>,
 }
 
@@ -99,16 +125,27 @@ impl Task {
 pub(crate) struct Attempt {
     pub id: AttemptId,
     pub draw: Draw,
-    /// Index of its host; `None` if it could get none.
-    pub host: Option<usize>,
+    /// Index of its group.
+    pub group: usize,
+    /// Index of its lane; `None` if no hosts could be had.
+    pub lane: Option<usize>,
+    /// Place in the journal among the inherited ones.
+    pub place: u64,
+    /// It was taken from the queue of another lane: once is enough.
+    pub moved: bool,
     pub origin: Origin,
     pub stage: Stage,
     pub begun: Duration,
     pub ended: Duration,
     /// By task index; empty until it is begun or adopted.
     pub tasks: Vec<Task>,
-    /// The barrier was ordered to open, and that order is not known to be lost.
-    pub barrier_ordered: bool,
+    /// By role; empty like `tasks`.
+    pub reach: Vec<Reach>,
+    pub gate: Gate,
+    /// First roles of the barriers that agents have been told to open, with the error of the clocks in microseconds.
+    pub opened: Vec<(usize, u64)>,
+    /// A host of it was given up: what runs elsewhere is killed.
+    pub lost_member: bool,
     failure: Option<Failure>,
     /// All awaited tasks are over and all services were ready, without failure.
     complete: bool,
@@ -116,17 +153,23 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     /// An attempt that nothing is known of.
-    pub fn new(id: AttemptId, draw: Draw, host: Option<usize>, origin: Origin, stage: Stage) -> Self {
+    pub fn new(id: AttemptId, draw: Draw, group: usize, origin: Origin, stage: Stage) -> Self {
         Self {
             id,
             draw,
-            host,
+            group,
+            lane: None,
+            place: 0,
+            moved: false,
             origin,
             stage,
             begun: Duration::ZERO,
             ended: Duration::ZERO,
             tasks: Vec::new(),
-            barrier_ordered: false,
+            reach: Vec::new(),
+            gate: Gate::Idle,
+            opened: Vec::new(),
+            lost_member: false,
             failure: None,
             complete: false,
         }
@@ -139,14 +182,16 @@ impl Attempt {
                 status: Status::Pending,
                 deadline: Duration::MAX,
                 stop: None,
+                inherited: false,
                 was_ready: false,
                 late_us: None,
                 ending: None,
             }));
+            self.reach = vec![Reach::Unasked; roles.count()];
         }
     }
 
-    /// Whether its host knew of it before this controller sent anything.
+    /// Whether an agent knew of it before this controller sent anything.
     pub fn is_adopted(&self) -> bool {
         matches!(self.origin, Origin::Adopted | Origin::Settled)
     }
@@ -156,13 +201,56 @@ impl Attempt {
         matches!(self.stage, Stage::Storing(_))
     }
 
-    /// Takes it over from a former controller: these tasks are known to its host.
-    pub fn adopt(&mut self, roles: &Roles, known: &[KnownTask]) {
-        self.origin = Origin::Adopted;
-        self.lay_out(roles);
-        for task in known.iter().filter_map(|known| roles.task_index(&known.task)) {
-            self.tasks[task].status = self.tasks[task].status.max(Status::Known);
+    /// Whether it was sent nowhere and may go to other hosts.
+    pub fn is_movable(&self) -> bool {
+        self.origin == Origin::Fresh && self.stage == Stage::Queued && !self.moved
+    }
+
+    /// Whether nothing is expected of its tasks any more.
+    pub fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Collecting | Stage::Storing(_))
+    }
+
+    /// Takes it over from a former controller: these tasks are known to one of its hosts.
+    pub fn adopt(&mut self, tasks: &[usize], roles: &Roles) {
+        if self.origin == Origin::Inherited {
+            self.origin = Origin::Adopted;
         }
+        self.lay_out(roles);
+        for task in tasks {
+            let task = &mut self.tasks[*task];
+            if task.status < Status::Known {
+                (task.status, task.inherited) = (Status::Known, true);
+            }
+        }
+    }
+
+    /// When an adopted attempt goes on: what its tasks were started after must be known as well, or its agent has lost it.
+    pub fn miss_what_was_lost(&mut self, roles: &Roles) {
+        if !self.is_adopted() {
+            return;
+        }
+        let is_pending = |attempt: &Self, task: &usize| attempt.tasks[*task].status == Status::Pending;
+        for (_, role) in roles.iter() {
+            if role.tasks().all(|task| is_pending(self, &task)) {
+                continue;
+            }
+            for task in role.shape.after.iter().flat_map(|dep| roles.role(*dep).tasks()) {
+                if is_pending(self, &task) {
+                    self.write_off(task, Failure::unknown(&roles.task_label(task)));
+                }
+            }
+        }
+    }
+
+    /// Whether it has failed.
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Whether it did what it should.
+    pub fn is_complete(&self) -> bool {
+        self.complete
     }
 
     /// Whether a failure, or its completion, has decided it.
@@ -222,7 +310,18 @@ impl Attempt {
                     inherited: self.origin != Origin::Fresh,
                 };
                 let role = &roles.role_of(task).shape;
-                let failure = verdict::failure_of(role, &roles.task_label(task), &ending.kind, standing);
+                // A former controller ends services last, and their hosts may be heard of first: whether the attempt was
+                // complete, the reports of the other hosts will tell.
+                let is_last_step = standing.inherited
+                    && !standing.complete
+                    && role.kind == RoleKind::Service
+                    && matches!(ending.kind, EndKind::Stopped(_));
+                let failure = if is_last_step {
+                    self.origin = Origin::Settled;
+                    None
+                } else {
+                    verdict::failure_of(role, &roles.task_label(task), &ending.kind, standing)
+                };
                 entry.ending = Some(ending);
                 if let Some(failure) = failure {
                     self.fail(failure);
@@ -252,10 +351,16 @@ impl Attempt {
         matches!(self.stage, Stage::Running | Stage::Stopping)
     }
 
-    /// Writes off the tasks that the agent should have spoken of by `now`; gives them.
-    pub fn write_off_overdue(&mut self, roles: &Roles, now: Duration) -> Vec<usize> {
+    /// Writes off the tasks that the agents should have spoken of by `now`; gives them. Only agents that are `heard`, by
+    /// task, can be silent.
+    pub fn write_off_overdue(
+        &mut self,
+        roles: &Roles,
+        now: Duration,
+        heard: impl Fn(usize) -> bool,
+    ) -> Vec<usize> {
         let overdue: Vec<usize> = (0..self.tasks.len())
-            .filter(|task| self.is_listening() && self.tasks[*task].is_alive())
+            .filter(|task| self.is_listening() && self.tasks[*task].is_alive() && heard(*task))
             .filter(|task| self.tasks[*task].deadline <= now)
             .collect();
         for task in &overdue {
@@ -265,31 +370,27 @@ impl Attempt {
         overdue
     }
 
-    /// When silence of the agent next means something.
-    pub fn next_deadline(&self) -> Option<Duration> {
-        let alive = self.tasks.iter().filter(|task| self.is_listening() && task.is_alive());
-        alive.map(|task| task.deadline).min()
+    /// When silence next means something, of agents that are `heard`, by task.
+    pub fn next_deadline(&self, heard: impl Fn(usize) -> bool) -> Option<Duration> {
+        if !self.is_listening() {
+            return None;
+        }
+        let alive = self.tasks.iter().enumerate().filter(|(index, task)| task.is_alive() && heard(*index));
+        let gate = match self.gate {
+            Gate::Unsure(until) if self.stage == Stage::Running => {
+                (0..self.tasks.len()).all(&heard).then_some(until)
+            }
+            _ => None,
+        };
+        alive.map(|(_, task)| task.deadline).chain(gate).min()
     }
 
     /// Its tasks that ran and have ended.
-    pub fn tasks_to_collect(&self, roles: &Roles) -> Vec<TaskId> {
+    pub fn tasks_to_collect(&self) -> Vec<usize> {
         let ran = |task: &Task| {
             task.ending.as_ref().is_some_and(|ending| !matches!(ending.kind, EndKind::NotStarted(..)))
         };
-        let ran = self.tasks.iter().enumerate().filter(|(_, task)| ran(task));
-        ran.map(|(task, _)| roles.task_id(self.id, task)).collect()
-    }
-
-    /// Microseconds between the first and the last release at a barrier: of the widest, if there were several.
-    pub fn start_skew_us(&self, roles: &Roles) -> Option<u64> {
-        let skew_of = |group: &[usize]| {
-            let late = || {
-                let tasks = group.iter().flat_map(|role| roles.role(*role).tasks());
-                tasks.filter_map(|task| self.tasks.get(task)?.late_us)
-            };
-            Some(late().max()?.saturating_sub(late().min()?))
-        };
-        roles.iter().filter_map(|(_, role)| skew_of(&role.barrier)).max()
+        self.tasks.iter().enumerate().filter(|(_, task)| ran(task)).map(|(index, _)| index).collect()
     }
 
     /// The failure that decides it, if one does.
@@ -304,15 +405,11 @@ impl Attempt {
     }
 
     /// What makes its number doubtful, as far as the scheduler saw it.
-    pub fn doubts(&self, roles: &Roles, skew_limit: Duration) -> Vec<Doubt> {
+    pub fn doubts(&self, roles: &Roles) -> Vec<Doubt> {
         let endings =
             self.tasks.iter().enumerate().filter_map(|(task, entry)| Some((task, entry.ending.as_ref()?)));
         let of_endings =
             endings.flat_map(|(task, ending)| verdict::doubts_of_ending(&roles.task_label(task), ending));
-        verdict::doubt_of_retry(self.draw.ngs)
-            .into_iter()
-            .chain(verdict::doubt_of_skew(self.start_skew_us(roles), skew_limit))
-            .chain(of_endings)
-            .collect()
+        verdict::doubt_of_retry(self.draw.ngs).into_iter().chain(of_endings).collect()
     }
 }

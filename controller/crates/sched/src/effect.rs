@@ -1,8 +1,8 @@
 //! What to do: the output of [`Scheduler::step`](crate::Scheduler::step), carried out by the driver.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use drover_model::{AttemptId, Name, Outcome, TaskId, Verdict};
+use drover_model::{AttemptId, Name, Outcome, Seats, TaskId, Verdict};
 
 /// Something to do. Each is safe to repeat.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,19 +23,39 @@ pub enum Effect {
         /// The host.
         host: Name,
     },
+    /// The host was given up because it is lost, or because a task on it cannot be ended: nobody should use it before
+    /// somebody has looked at it. Has no answer.
+    QuarantineHost {
+        /// The host.
+        host: Name,
+        /// What was seen.
+        why: String,
+    },
     /// Write down durably that these attempts may be sent to their hosts. An attempt that is in the journal already moves
-    /// to the host named here, and to the end of the journal's order. Answered by `AttemptsJournalled` or `JournalFailed`.
+    /// to the seats named here, and to the end of the journal's order. Answered by `AttemptsJournalled` or
+    /// `JournalFailed`.
     JournalAttempts {
         /// Attempts with their hosts, in the order in which they will be begun.
-        attempts: Vec<(AttemptId, Name)>,
+        attempts: Vec<(AttemptId, Arc<Seats>)>,
     },
-    /// Reserve ports and render templates. For an attempt that the agent knows, the ports reserved before are used.
-    /// Answered by `AttemptPrepared` or `AttemptUnprepared`.
+    /// Reserve ports and render templates. For an attempt that the agents know, the ports reserved before are used.
+    /// Answered by `AttemptPrepared` or `AttemptUnprepared`; ordered again when the connection to one of its hosts was
+    /// lost meanwhile.
     PrepareAttempt {
         /// The attempt.
         attempt: AttemptId,
         /// Where it will run.
-        host: Name,
+        seats: Arc<Seats>,
+    },
+    /// Find out whether a service, which is ready on its own hosts, can be reached from others. Answered by `RoleReached` or
+    /// `RoleUnreached`; ordered again when the connection to one of the attempt's hosts was lost meanwhile.
+    CheckReach {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The service.
+        role: Name,
+        /// The hosts to probe from: those of roles that come after it, without its own.
+        from: Vec<Name>,
     },
     /// Start a task. Answered by its events, or `TaskRefused`.
     StartTask {
@@ -46,12 +66,13 @@ pub enum Effect {
         /// Whether it waits at the barrier.
         hold: bool,
     },
-    /// Release all held tasks of the attempt at one instant. Answered by their `Released`, or `BarrierFailed`.
+    /// Release all held tasks of the attempt at one instant. Answered by `BarrierReleased` and the tasks' `Released`, or by
+    /// `BarrierFailed`. Ordered again after a lost connection only where all held tasks are on one host.
     ReleaseBarrier {
-        /// Where.
-        host: Name,
         /// The attempt.
         attempt: AttemptId,
+        /// The hosts that have held tasks.
+        hosts: Vec<Name>,
     },
     /// End a task. Answered by its `Ended`; a task that is over, or unknown to the agent, needs no answer.
     StopTask {
@@ -63,21 +84,20 @@ pub enum Effect {
         kill: bool,
     },
     /// Fetch and keep the outputs of these tasks, parse those that are measured, evaluate metrics and their `must`s.
-    /// Answered by `Collected`.
+    /// Answered by `Collected`; ordered again when the connection to one of the hosts was lost meanwhile, for fewer tasks
+    /// when a host was given up.
     Collect {
-        /// Where it ran.
-        host: Name,
         /// The attempt.
         attempt: AttemptId,
-        /// Its tasks that were started and have ended.
-        tasks: Vec<TaskId>,
+        /// Its tasks that were started and have ended, each with its host.
+        tasks: Vec<(Name, TaskId)>,
     },
     /// Store the attempt durably. Answered by `AttemptStored` or `StoreFailed`.
     StoreAttempt {
         /// The attempt.
         attempt: AttemptId,
-        /// Where it ran, or would have run; `None` if no host could be had.
-        host: Option<Name>,
+        /// Where it ran, or would have run; `None` if no hosts could be had.
+        seats: Option<Arc<Seats>>,
         /// What became of it.
         verdict: Verdict,
         /// No further attempt of this trial follows.
@@ -86,7 +106,8 @@ pub enum Effect {
         begun: Duration,
         /// When its last task ended, on the clock of `now`.
         ended: Duration,
-        /// Microseconds between the first and the last release at the start barrier, when one was used.
+        /// Microseconds between the first and the last release at the start barrier, when one was used; the bound of the
+        /// error of the clocks is added.
         start_skew_us: Option<u64>,
         /// `false` when a first try to store it failed for lack of space: store the bare verdict, drop its outputs.
         with_outputs: bool,
@@ -115,9 +136,9 @@ pub enum Ended {
     Complete,
     /// The user stopped it.
     Interrupted,
-    /// No host is left to run on.
+    /// Trials are left that no hosts can be had for.
     HostsUnavailable {
-        /// What became of the last one.
+        /// What became of the last host that was given up.
         why: String,
     },
     /// Results could not be stored any more. What was not stored is still held by the agents.

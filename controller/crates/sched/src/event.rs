@@ -1,7 +1,9 @@
 //! What happened: the input of [`Scheduler::step`](crate::Scheduler::step), made by the driver.
 
+use std::sync::Arc;
+
 use drover_model::{
-    AttemptId, Doubt, EndKind, ErrorCause, Name, TaskEnd, TaskEvent, TaskEventKind, TaskId, Verdict,
+    AttemptId, Doubt, EndKind, ErrorCause, Name, Seats, TaskEnd, TaskEvent, TaskEventKind, TaskId, Verdict,
 };
 
 /// Something that happened.
@@ -24,6 +26,14 @@ pub enum Event {
         /// What was seen.
         why: String,
     },
+    /// The host cannot be reached or used, and trying again would not help: a wrong key, a user that is refused, an agent that
+    /// takes no tasks. It is given up.
+    HostUnusable {
+        /// The host.
+        host: Name,
+        /// What was seen, and what to do about it.
+        why: String,
+    },
     /// The host is ours under a new epoch. Answers [`AcquireLease`](crate::Effect::AcquireLease).
     LeaseGranted {
         /// The host.
@@ -31,7 +41,8 @@ pub enum Event {
         /// Every task of this run that the agent has not forgotten, running or ended.
         known: Vec<KnownTask>,
     },
-    /// The host is another's: the lease was refused, or was taken from us. The host is given up.
+    /// The host is another's: the lease was refused, or was taken from us. The host is given up, or asked for again later
+    /// if the plan says so.
     LeaseRefused {
         /// The host.
         host: Name,
@@ -54,8 +65,8 @@ pub enum Event {
 
     /// These attempts are durably in the journal. Answers [`JournalAttempts`](crate::Effect::JournalAttempts).
     AttemptsJournalled {
-        /// The attempts with their hosts, as ordered: an answer for another host is stale.
-        attempts: Vec<(AttemptId, Name)>,
+        /// The attempts with their hosts, as ordered: an answer for other hosts is stale.
+        attempts: Vec<(AttemptId, Arc<Seats>)>,
     },
     /// The journal could not be written. Ends the run.
     JournalFailed {
@@ -91,11 +102,36 @@ pub enum Event {
         /// What happened to it.
         change: TaskChange,
     },
-    /// The agent refused [`ReleaseBarrier`](crate::Effect::ReleaseBarrier). (Success shows in the tasks' `Released`.)
+    /// The service can be reached from where it was asked. Answers [`CheckReach`](crate::Effect::CheckReach).
+    RoleReached {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The service.
+        role: Name,
+    },
+    /// The service cannot be reached from one of the hosts; this is the attempt's verdict.
+    RoleUnreached {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The service.
+        role: Name,
+        /// From where not, and how that showed.
+        verdict: Verdict,
+    },
+    /// All agents were told when to release the held tasks. Answers [`ReleaseBarrier`](crate::Effect::ReleaseBarrier);
+    /// the tasks' `Released` may come before it.
+    BarrierReleased {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Microseconds by which the clocks of the hosts may be apart beyond what was allowed for; 0 on one host.
+        error_us: u64,
+    },
+    /// The barrier could not be opened: an agent refused, or the clocks cannot be compared. Answers
+    /// [`ReleaseBarrier`](crate::Effect::ReleaseBarrier).
     BarrierFailed {
         /// The attempt.
         attempt: AttemptId,
-        /// The agent's words.
+        /// What was seen, or the agent's words.
         why: String,
     },
     /// Outputs are fetched, parsed and checked. Answers [`Collect`](crate::Effect::Collect).

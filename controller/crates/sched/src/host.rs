@@ -1,7 +1,7 @@
-//! One host: its connection and lease, the attempts that wait for it, the one that has it, and what the agent is still to
-//! end or to forget.
+//! One host: its connection and lease, the lanes that use it, the one that has it, and what the agent is still to end or to
+//! forget.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use drover_model::{AttemptId, Name, TaskId};
 
@@ -15,7 +15,7 @@ const FORGET_AFTER: Duration = Duration::from_secs(1);
 /// What a host waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HostState {
-    /// For a first attempt.
+    /// For a lane that needs it.
     Idle,
     /// For `HostConnected`.
     Connecting,
@@ -26,6 +26,11 @@ pub(crate) enum HostState {
     },
     /// For the answer to `AcquireLease`.
     Leasing,
+    /// For the time to ask again for a lease that another run has.
+    Denied {
+        /// That time.
+        until: Duration,
+    },
     /// For attempts and what becomes of them: it is ours.
     Leased,
     /// For `LeaseReleased`.
@@ -52,10 +57,21 @@ pub(crate) struct Host {
     pub name: Name,
     pub state: HostState,
     pub boot_id: Option<String>,
-    /// Attempts to be begun here, in the order of the journal.
-    pub queue: VecDeque<AttemptId>,
-    /// The attempt that has the host for itself.
-    pub current: Option<AttemptId>,
+    /// Lanes that use it, those included that only wait for their last attempts to be stored.
+    pub lanes: BTreeSet<usize>,
+    /// The lane that has the host for itself, for its current attempt.
+    pub busy: Option<usize>,
+    /// Lanes that would begin an attempt if their hosts were free, by the number of their turn.
+    pub line: BTreeSet<(u64, usize)>,
+    /// Attempts that a former controller began here and that are to be gone on with before any other, in the order of the
+    /// journal.
+    pub adopted: BTreeSet<(u64, AttemptId)>,
+    /// Of all inherited attempts that the agent ever knew of, the last in the journal: those before it are over here.
+    pub latest: Option<u64>,
+    /// What is due next, as the scheduler's list of times has it.
+    pub timer: Option<Duration>,
+    /// It is to be looked at before the step ends.
+    pub is_marked: bool,
     /// The host is not free while there are any.
     pub strays: Vec<Stray>,
     /// Losses since the agent last reported anything new.
@@ -74,8 +90,13 @@ impl Host {
             name,
             state: HostState::Idle,
             boot_id: None,
-            queue: VecDeque::new(),
-            current: None,
+            lanes: BTreeSet::new(),
+            busy: None,
+            line: BTreeSet::new(),
+            adopted: BTreeSet::new(),
+            latest: None,
+            timer: None,
+            is_marked: false,
             strays: Vec::new(),
             losses: 0,
             to_forget: Vec::new(),
@@ -84,14 +105,14 @@ impl Host {
         }
     }
 
-    /// Whether it may still run something in this run.
-    pub fn is_usable(&self) -> bool {
-        !matches!(self.state, HostState::GivenUp | HostState::Releasing | HostState::Released)
-    }
-
     /// Whether an attempt may be begun.
     pub fn is_free(&self) -> bool {
-        self.state == HostState::Leased && self.current.is_none() && self.strays.is_empty()
+        self.state == HostState::Leased && self.busy.is_none() && self.strays.is_empty()
+    }
+
+    /// Whether it is ours, or nothing is expected of it any more.
+    pub fn is_held_or_gone(&self) -> bool {
+        matches!(self.state, HostState::Leased | HostState::GivenUp)
     }
 
     /// Starts connecting, if that was not done yet.
@@ -121,6 +142,12 @@ impl Host {
             self.state = HostState::Waiting { until: now.saturating_add(delay) };
         }
         true
+    }
+
+    /// Asks for the lease.
+    pub fn ask(&mut self, effects: &mut Effects) {
+        self.state = HostState::Leasing;
+        effects.push(Effect::AcquireLease { host: self.name.clone() });
     }
 
     /// The agent reported something new: it works.
@@ -158,7 +185,7 @@ impl Host {
     /// When something must have happened.
     pub fn next_deadline(&self) -> Option<Duration> {
         match self.state {
-            HostState::Waiting { until } => Some(until),
+            HostState::Waiting { until } | HostState::Denied { until } => Some(until),
             HostState::Leased => self.strays.iter().map(|stray| stray.deadline).min(),
             _ => None,
         }

@@ -4,14 +4,22 @@
 //! [`Scheduler::step`] and carries out the [`Effect`]s that come back. There is no clock, no randomness, no I/O and no
 //! task in here: the same events at the same times give the same effects, so a run can be replayed and simulated.
 //!
+//! # Where trials run
+//!
+//! An attempt runs on its *seats*: every role on one or more hosts. A *lane* is one such choice of hosts with the attempts
+//! that wait for it; lanes are chosen so that they share no host, as many as there is work for. Groups of trials that are
+//! compared with one another stay on one lane. Only where groups are bound to hosts (by the plan, or by what former
+//! controllers did) lanes may overlap; they then take turns. An attempt begins when all its hosts are ours and free, on all
+//! of them at once. Hosts that no lane needs are not connected; they replace those that are given up.
+//!
 //! # What the driver promises
 //!
 //! - Events are delivered one by one, `now` never goes back.
 //! - Effects on one host are carried out in the order given; those on the store and the journal likewise.
 //! - An effect may be repeated after a lost connection; every one of them is safe to repeat.
-//! - Answers to calls (`AttemptPrepared`, `TaskRefused`, `BarrierFailed`, `Collected`, ...) that were made on a
-//!   connection are not delivered after that connection's `HostLost`. Task events may be: what an agent has said stays
-//!   true.
+//! - Answers to calls (`AttemptPrepared`, `TaskRefused`, `RoleReached`, `BarrierReleased`, `Collected`, ...) that were made
+//!   on a connection are not delivered after that connection's `HostLost`; those to calls that concern several hosts not
+//!   after `HostLost` of any of these. Task events may be: what an agent has said stays true.
 //! - On a new connection no task event comes before `LeaseGranted`; after it, every spooled event of the `known` tasks
 //!   that this process has not delivered yet is delivered. Delivering one twice is harmless.
 //! - Each order to the store and the journal is answered once.
@@ -29,10 +37,15 @@
 //! - everything after [`Effect::Finish`].
 
 mod attempt;
+mod barrier;
+mod crew;
 mod effect;
 mod event;
+mod group;
 mod host;
+mod lane;
 mod orders;
+mod pack;
 mod past;
 mod plan;
 mod retry;
@@ -42,5 +55,5 @@ mod verdict;
 
 pub use effect::{Effect, Effects, Ended, Progress};
 pub use event::{CollectOutcome, Ending, Event, KnownTask, TaskChange};
-pub use plan::{Order, PastAttempt, Plan, PlanError, Reconnect, RoleKind, RoleShape, StatusPolicy};
+pub use plan::{Group, Order, PastAttempt, Plan, PlanError, Reconnect, RoleKind, RoleShape, StatusPolicy};
 pub use scheduler::Scheduler;

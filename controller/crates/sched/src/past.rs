@@ -31,6 +31,8 @@ pub(crate) struct Past {
 struct Tried {
     draw: Draw,
     is_final: bool,
+    /// The number of the attempt that has a number to show, if one has.
+    numbered: Option<u32>,
 }
 
 impl Past {
@@ -48,6 +50,7 @@ impl Past {
                         ngs: u32::from(attempt.outcome == Outcome::Ng),
                     },
                     is_final: attempt.is_final,
+                    numbered: attempt.outcome.has_number().then_some(attempt.id.number),
                 }
             })
             .collect();
@@ -59,6 +62,7 @@ impl Past {
                 kept.draw.faults = kept.draw.faults.saturating_add(later.draw.faults);
                 kept.draw.ngs = kept.draw.ngs.saturating_add(later.draw.ngs);
                 kept.is_final |= later.is_final;
+                kept.numbered = kept.numbered.or(later.numbered);
             }
             same
         });
@@ -90,6 +94,11 @@ impl Past {
     /// The attempt to make when a trial's turn has come; `None` if it has its verdict, or is open already.
     pub fn draw(&self, trial: TrialId) -> Option<Draw> {
         if self.open.contains(&trial) { None } else { self.next_of(trial) }
+    }
+
+    /// Whether this attempt is stored with a number to show.
+    pub fn has_number(&self, attempt: AttemptId) -> bool {
+        self.find(attempt.trial).is_some_and(|tried| tried.numbered == Some(attempt.number))
     }
 
     /// Whether former controllers stored this attempt.

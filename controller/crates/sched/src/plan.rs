@@ -9,24 +9,42 @@ use drover_model::{AttemptId, Name, Outcome, RunId, TrialId, Verdict};
 pub struct Plan {
     /// The run.
     pub run: RunId,
-    /// The trials, each once, in the order in which they are to be begun. Excluded cells are not among them.
-    pub order: Order,
-    /// Hosts that may run trials, at least one; each runs one trial at a time, alone.
+    /// Hosts that may run trials, each once, at least one; a host runs one trial at a time, alone. Earlier ones are
+    /// preferred.
     pub hosts: Vec<Name>,
     /// Roles of every trial, at least one.
     pub roles: Vec<RoleShape>,
+    /// The trials, at least one group. Among groups that stay, earlier ones are taken up first.
+    pub groups: Vec<Group>,
     /// Further attempts after faults of our own.
     pub retries: u32,
     /// Further attempts after an `ng`; a pass is then `suspect`.
     pub after_ng: u32,
-    /// Attempts written to the journal ahead of their begin, for each host; at least 1.
+    /// Attempts written to the journal ahead of their begin, for each set of hosts that runs trials; at least 1. Where
+    /// there are thousands of such sets, each gets less, so that all of them together stay bounded.
     pub journal_window: u32,
-    /// Attempts that may be over on their hosts and not stored yet; at least 1.
+    /// Attempts that may be over on their hosts and not stored yet, for each set of hosts that runs trials; at least 1.
     pub unstored_limit: u32,
-    /// Largest difference between the first and the last start at a barrier that raises no doubt.
+    /// Largest difference between the first and the last start at a barrier, clock error included; above it an attempt is
+    /// void.
     pub skew_limit: Duration,
     /// How a lost host is sought.
     pub reconnect: Reconnect,
+    /// A host that another run holds is asked for again every two seconds, without limit, instead of given up.
+    pub wait_for_hosts: bool,
+}
+
+/// Trials that are worked off together.
+#[derive(Debug)]
+pub struct Group {
+    /// The trials, each once (in all groups together), in the order in which they are to be begun. Excluded cells are not
+    /// among them.
+    pub order: Order,
+    /// All its trials must run on the same hosts, because they are compared with one another.
+    pub stay: bool,
+    /// Position in [`Plan::hosts`] of the host on which every pinned role of these trials runs. `None`: pinned roles are
+    /// like others.
+    pub host: Option<usize>,
 }
 
 /// How often and how fast a lost host is connected again. The first try is made at once, later ones after a delay that
@@ -57,8 +75,23 @@ pub struct RoleShape {
     pub kind: RoleKind,
     /// Positions in [`Plan::roles`] of the roles that must be ready (services) or over (awaited) before it starts.
     pub after: Vec<usize>,
-    /// Tasks of this role in one attempt, at least 1.
+    /// Tasks of this role on each of its hosts, at least 1. Instances are counted through all hosts: the first ones are on
+    /// the first host.
     pub instances: u32,
+    /// Hosts that it runs on, all different, at least 1.
+    pub hosts: u32,
+    /// Positions in [`Plan::hosts`] of those that it may run on.
+    pub pool: Vec<usize>,
+    /// It runs on the host of its group, whatever its pool, where the group has one. `hosts` is then 1.
+    pub pinned: bool,
+    /// Position in [`Plan::roles`] of the role that it shares all hosts with; its own `hosts` and `pool` mean
+    /// nothing then.
+    pub same_host_as: Option<usize>,
+    /// Positions in [`Plan::roles`] of roles that it shares no host with.
+    pub other_host_than: Vec<usize>,
+    /// A service that other hosts can probe: before a role that comes after it starts on a host that is not one of its own,
+    /// it must be reached from there.
+    pub reach: bool,
     /// Exit statuses that count as success, for awaited roles.
     pub status: StatusPolicy,
     /// From its start (or release) on, the time after which a task must have ended by the agent's own rules: deadline,
@@ -163,8 +196,11 @@ pub enum PlanError {
     /// Two roles, or two hosts, of one name.
     #[error("`{0}` is named twice")]
     NamedTwice(Name),
-    /// An `after` that points at no role.
-    #[error("role `{role}` comes after role number {after}, and there is none")]
+    /// No group of trials.
+    #[error("the plan has no group of trials")]
+    NoGroup,
+    /// An `after`, `same_host_as` or `other_host_than` that points at no role.
+    #[error("role `{role}` refers to role number {after}, and there is none")]
     NoSuchRole {
         /// The role.
         role: Name,
@@ -174,4 +210,12 @@ pub enum PlanError {
     /// Roles that wait for each other.
     #[error("role `{0}` comes after itself, directly or through others")]
     Cycle(Name),
+    /// Its hosts cannot be chosen: too few, or what is asked for contradicts itself.
+    #[error("no hosts can be chosen for role `{role}`: {why}")]
+    NoSeats {
+        /// The role.
+        role: Name,
+        /// What is asked for, and what there is.
+        why: String,
+    },
 }

@@ -21,6 +21,10 @@ pub(crate) struct Role {
     pub first_task: usize,
     /// Index after its last task.
     pub end_task: usize,
+    /// Hosts that it runs on, those it shares with another role included.
+    pub slots: usize,
+    /// Its tasks on each of them.
+    pub per_slot: usize,
     /// Roles that come after it.
     pub dependents: Vec<usize>,
     /// Roles whose tasks are held and released together with its own: those awaited roles that come after the very same
@@ -44,14 +48,17 @@ impl Roles {
     /// Checks the shapes and lays them out.
     pub fn new(shapes: Vec<RoleShape>) -> Result<Self, PlanError> {
         check(&shapes)?;
+        let slots: Vec<u32> = (0..shapes.len()).map(|role| shapes[leader_of(&shapes, role)].hosts).collect();
         let mut roles: Vec<Role> = Vec::with_capacity(shapes.len());
         let mut tasks = Vec::new();
-        for (index, mut shape) in shapes.into_iter().enumerate() {
+        for (index, (mut shape, slots)) in shapes.into_iter().zip(slots).enumerate() {
             shape.after.sort_unstable();
             shape.after.dedup();
             let first_task = tasks.len();
-            tasks.extend((0..shape.instances).map(|instance| (index, instance)));
+            tasks.extend((0..slots.saturating_mul(shape.instances)).map(|instance| (index, instance)));
             roles.push(Role {
+                slots: usize::try_from(slots).unwrap_or(usize::MAX),
+                per_slot: usize::try_from(shape.instances).unwrap_or(usize::MAX),
                 shape,
                 first_task,
                 end_task: tasks.len(),
@@ -84,6 +91,16 @@ impl Roles {
         &self.roles[index]
     }
 
+    /// A role by its name.
+    pub fn index_of(&self, name: &Name) -> Option<usize> {
+        self.roles.iter().position(|role| role.shape.name == *name)
+    }
+
+    /// Number of roles.
+    pub fn count(&self) -> usize {
+        self.roles.len()
+    }
+
     /// The role of a task.
     pub fn role_of(&self, task: usize) -> &Role {
         &self.roles[self.tasks[task].0]
@@ -91,7 +108,7 @@ impl Roles {
 
     /// The index of a task, if it is one of this plan's.
     pub fn task_index(&self, id: &TaskId) -> Option<usize> {
-        let role = self.roles.iter().find(|role| role.shape.name == id.role)?;
+        let role = &self.roles[self.index_of(&id.role)?];
         let instance = usize::try_from(id.instance).ok()?;
         role.tasks().nth(instance)
     }
@@ -105,8 +122,9 @@ impl Roles {
     /// What to call a task in a verdict: `server`, or `client.2` where there are several.
     pub fn task_label(&self, task: usize) -> String {
         let (role, instance) = self.tasks[task];
-        let shape = &self.roles[role].shape;
-        if shape.instances == 1 { shape.name.to_string() } else { format!("{}.{instance}", shape.name) }
+        let role = &self.roles[role];
+        let name = &role.shape.name;
+        if role.tasks().len() == 1 { name.to_string() } else { format!("{name}.{instance}") }
     }
 }
 
@@ -119,7 +137,8 @@ fn check(shapes: &[RoleShape]) -> Result<(), PlanError> {
         if shape.instances == 0 {
             return Err(PlanError::NoInstance(shape.name.clone()));
         }
-        if let Some(after) = shape.after.iter().find(|after| **after >= shapes.len()) {
+        let mut named = shape.after.iter().chain(&shape.same_host_as).chain(&shape.other_host_than);
+        if let Some(after) = named.find(|named| **named >= shapes.len()) {
             return Err(PlanError::NoSuchRole { role: shape.name.clone(), after: *after });
         }
     }
@@ -134,6 +153,19 @@ fn check(shapes: &[RoleShape]) -> Result<(), PlanError> {
         Some((shape, _)) => Err(PlanError::Cycle(shape.name.clone())),
         None => Ok(()),
     }
+}
+
+/// The role whose hosts a role runs on: the last of those that share hosts by reference to each other. For roles that refer
+/// to each other in a ring, the first of them in the plan.
+pub(crate) fn leader_of(shapes: &[RoleShape], role: usize) -> usize {
+    let mut seen = vec![role];
+    while let Some(next) = seen.last().and_then(|last| shapes[*last].same_host_as) {
+        if let Some(start) = seen.iter().position(|earlier| *earlier == next) {
+            return seen[start..].iter().copied().min().unwrap_or(role);
+        }
+        seen.push(next);
+    }
+    seen.last().copied().unwrap_or(role)
 }
 
 /// Finds a name that occurs twice.
@@ -174,6 +206,12 @@ mod tests {
             kind,
             after: after.to_vec(),
             instances,
+            hosts: 1,
+            pool: vec![0],
+            pinned: false,
+            same_host_as: None,
+            other_host_than: vec![],
+            reach: false,
             status: StatusPolicy::OneOf(vec![0]),
             backstop: Duration::from_secs(10),
             stop_backstop: Duration::from_secs(2),

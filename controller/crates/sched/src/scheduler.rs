@@ -1,30 +1,46 @@
 //! The scheduler itself: the state of the run, and which part of it takes which event in. Called by the driver.
 //!
-//! The parts: `hosts` (connections and leases), `life` (attempts from prepared to stored), `dispatch` (what is drawn,
-//! journalled and begun), `ending` (interruption, failure of the store, finish).
+//! The parts: `inherit` (what former controllers left), `hosts` (connections and leases), `losses` (hosts that are given up),
+//! `adopt` (what an agent knows), `life` (attempts from prepared to stored), `seating` (which lanes there are), `dispatch`
+//! (what is drawn and journalled), `line` (what is begun), `ending` (interruption, failure of the store, finish).
+//!
+//! No step looks at all hosts, lanes or attempts: what an event touches is marked, and what is marked is looked at before the
+//! step ends.
 
+mod adopt;
 mod dispatch;
 mod ending;
 mod hosts;
+mod inherit;
 mod life;
+mod line;
+mod losses;
+mod seating;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
-use drover_model::{AttemptId, Name, RunId};
+use drover_model::{AttemptId, Name, RunId, Seats, TaskId};
 
 use crate::{
-    Effects, Ended, Event, Order, PastAttempt, Plan, PlanError, Progress, Reconnect,
-    attempt::{Attempt, Origin, Stage},
+    Effects, Ended, Event, PastAttempt, Plan, PlanError, Progress, Reconnect,
+    attempt::Attempt,
+    group::Trials,
     host::Host,
-    past::{Draw, Past},
+    lane::Lane,
+    pack::{Rules, Stock},
+    past::Past,
     retry::Limits,
     roles::{Roles, check_names},
 };
 
 /// The state of one run.
+///
+/// Maps by hash are only ever looked up, never walked through, so that nothing depends on their order.
 #[derive(Debug)]
 pub struct Scheduler {
     run: RunId,
@@ -34,24 +50,71 @@ pub struct Scheduler {
     unstored_limit: usize,
     skew_limit: Duration,
     reconnect: Reconnect,
+    wait_for_hosts: bool,
 
     hosts: Vec<Host>,
-    /// Attempts that are drawn and not stored: some for each host, whatever the size of the plan.
-    attempts: BTreeMap<AttemptId, Attempt>,
-    /// Attempts whose tasks are over and that are not stored.
-    unstored: usize,
-    /// Draws that come before those from the order.
-    redraws: VecDeque<Draw>,
-    order: Order,
-    /// Nothing is left in the order.
-    exhausted: bool,
+    host_by_name: HashMap<Name, usize>,
+    /// How hosts are chosen for roles, and those that are left to choose from.
+    rules: Rules,
+    stock: Stock,
+    /// Tasks that run without an attempt that waits for them, with their hosts.
+    strays: BTreeMap<TaskId, usize>,
+
+    lanes: Vec<Lane>,
+    /// Places in `lanes` of lanes that are gone.
+    vacant: Vec<usize>,
+    /// Lanes that take attempts, by their seats.
+    lane_by_seats: HashMap<Arc<Seats>, usize>,
+    common_lanes: usize,
+    /// Common lanes without work.
+    hungry: BTreeSet<usize>,
+    /// Lanes that neither have nor expect anything.
+    spent: BTreeSet<usize>,
+    /// Common lanes by the number of their attempts that may go elsewhere.
+    longest: BTreeSet<(usize, Reverse<usize>)>,
+    next_turn: u64,
+
+    groups: Vec<Trials>,
+    /// The group whose trials may run anywhere.
+    common: Option<usize>,
+    /// Groups that wait for a lane: any, one with their host, the one that they are bound to.
+    waiting: VecDeque<usize>,
+    waiting_by_host: BTreeMap<usize, VecDeque<usize>>,
+    waiting_bound: VecDeque<usize>,
+    /// Groups with trials that no hosts can be had for.
+    stranded: VecDeque<usize>,
+    /// Hosts or groups came or went: lanes may be made.
+    reseat: bool,
+    /// No further lane can be made for trials that may run anywhere, until some other is dissolved.
+    is_full: bool,
+
+    /// Attempts that are drawn and not stored: some for each lane, whatever the size of the plan.
+    attempts: HashMap<AttemptId, Attempt>,
+    /// Those without a lane.
+    unseated: BTreeSet<AttemptId>,
     past: Past,
     progress: Progress,
-    /// Trials that are left without a final verdict because no host remains.
+    /// Trials that are left without a final verdict because no hosts remain.
     left: u64,
     /// What became of the last host that was given up.
     last_loss: String,
+
+    /// What is due when.
+    timers: BTreeSet<(Duration, Timer)>,
+    marked_lanes: Vec<usize>,
+    marked_hosts: Vec<usize>,
+    /// Hosts whose release was ordered and not answered.
+    releasing: usize,
     phase: Phase,
+}
+
+/// Whose time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// A host is to be connected or asked again, or a stray task on it should have ended.
+    Host(usize),
+    /// The current attempt of a lane should have been heard of.
+    Lane(usize),
 }
 
 /// What the run as a whole is up to.
@@ -63,67 +126,99 @@ enum Phase {
     Running,
     /// Ends early; `kill`: the user does not want to wait for tasks to stop in their own time.
     Ending { why: Ended, kill: bool },
+    /// Everything is done; waits for the hosts to be given back.
+    Closing(Ended),
     /// `Finish` was given.
     Finished,
 }
+
+/// Where an attempt gives orders, as a borrow of only those parts of the scheduler that it is made of.
+macro_rules! site {
+    ($scheduler:expr, $lane:expr, $now:expr) => {
+        crate::orders::Site {
+            roles: &$scheduler.roles,
+            crew: &$scheduler.lanes[$lane].crew,
+            hosts: &$scheduler.hosts,
+            skew_limit: $scheduler.skew_limit,
+            now: $now,
+            kill: matches!($scheduler.phase, super::Phase::Ending { kill: true, .. }),
+        }
+    };
+}
+use site;
 
 impl Scheduler {
     /// A scheduler that will run the plan from where former controllers left it.
     ///
     /// `past` are the stored attempts, in any order; `journalled` are the attempts in the journal with their hosts, in the
-    /// order in which they were journalled (those that are stored are passed over).
+    /// order in which they were journalled. Those that are stored must be among them for groups that stay on their hosts:
+    /// they tell where that is.
     ///
     /// # Errors
     ///
-    /// If the plan contradicts itself.
+    /// If the plan contradicts itself, or its roles cannot be given hosts.
     pub fn new(
         plan: Plan,
         past: impl IntoIterator<Item = PastAttempt>,
-        journalled: impl IntoIterator<Item = (AttemptId, Name)>,
+        journalled: impl IntoIterator<Item = (AttemptId, Seats)>,
     ) -> Result<Self, PlanError> {
         if plan.hosts.is_empty() {
             return Err(PlanError::NoHost);
         }
+        if plan.groups.is_empty() {
+            return Err(PlanError::NoGroup);
+        }
         check_names(plan.hosts.iter())?;
+        let shapes = plan.roles.clone();
+        let roles = Roles::new(plan.roles)?;
+        let rules = Rules::new(&shapes, plan.hosts.len())?;
+        let stock = Stock::new(&rules);
         let mut progress = Progress::default();
         let mut scheduler = Self {
             run: plan.run,
-            roles: Roles::new(plan.roles)?,
+            roles,
             limits: Limits { retries: plan.retries, after_ng: plan.after_ng },
             journal_window: usize::try_from(plan.journal_window.max(1)).unwrap_or(usize::MAX),
             unstored_limit: usize::try_from(plan.unstored_limit.max(1)).unwrap_or(usize::MAX),
             skew_limit: plan.skew_limit,
             reconnect: plan.reconnect,
+            wait_for_hosts: plan.wait_for_hosts,
+            host_by_name: plan.hosts.iter().enumerate().map(|(index, name)| (name.clone(), index)).collect(),
             hosts: plan.hosts.into_iter().map(Host::new).collect(),
-            attempts: BTreeMap::new(),
-            unstored: 0,
-            redraws: VecDeque::new(),
-            order: plan.order,
-            exhausted: false,
+            rules,
+            stock,
+            strays: BTreeMap::new(),
+            lanes: Vec::new(),
+            vacant: Vec::new(),
+            lane_by_seats: HashMap::new(),
+            common_lanes: 0,
+            hungry: BTreeSet::new(),
+            spent: BTreeSet::new(),
+            longest: BTreeSet::new(),
+            next_turn: 0,
+            groups: Vec::new(),
+            common: None,
+            waiting: VecDeque::new(),
+            waiting_by_host: BTreeMap::new(),
+            waiting_bound: VecDeque::new(),
+            stranded: VecDeque::new(),
+            reseat: true,
+            is_full: false,
+            attempts: HashMap::new(),
+            unseated: BTreeSet::new(),
             past: Past::new(past, &mut progress),
             progress,
             left: 0,
             last_loss: String::new(),
+            timers: BTreeSet::new(),
+            marked_lanes: Vec::new(),
+            marked_hosts: Vec::new(),
+            releasing: 0,
             phase: Phase::Opening,
         };
-        for (attempt, host) in journalled {
-            scheduler.inherit(attempt, &host);
-        }
+        scheduler.take_groups(plan.groups, &shapes)?;
+        scheduler.inherit_all(journalled);
         Ok(scheduler)
-    }
-
-    /// Takes up an attempt that a former controller journalled.
-    fn inherit(&mut self, id: AttemptId, host: &Name) {
-        if id.run != self.run {
-            return;
-        }
-        let Some(draw) = self.past.open(id) else { return };
-        let host = self.host_index(host);
-        let attempt = Attempt::new(id, draw, host, Origin::Inherited, Stage::Queued);
-        self.attempts.insert(id, attempt);
-        if let Some(host) = host {
-            self.hosts[host].queue.push_back(id);
-        }
     }
 
     /// Takes one event in; appends what is to be done because of it. `now` is the time since the driver's start.
@@ -131,7 +226,8 @@ impl Scheduler {
         match (&self.phase, &event) {
             (Phase::Finished, _) => return,
             (Phase::Opening, Event::RunOpened) => self.open(now, effects),
-            (Phase::Opening, Event::Interrupted) | (Phase::Running | Phase::Ending { .. }, _) => {
+            (Phase::Opening, Event::Interrupted)
+            | (Phase::Running | Phase::Ending { .. } | Phase::Closing(_), _) => {
                 self.take_in(now, event, effects);
             }
             (Phase::Opening, _) => return,
@@ -144,6 +240,7 @@ impl Scheduler {
             Event::RunOpened => {}
             Event::HostConnected { host, boot_id } => self.host_connected(&host, boot_id, effects),
             Event::HostLost { host, why } => self.host_lost(now, &host, &why, effects),
+            Event::HostUnusable { host, why } => self.host_unusable(now, &host, &why, effects),
             Event::LeaseGranted { host, known } => self.lease_granted(now, &host, known, effects),
             Event::LeaseRefused { host, why } => self.lease_refused(now, &host, &why, effects),
             Event::LeaseReleased { host } => self.lease_released(&host),
@@ -160,6 +257,13 @@ impl Scheduler {
             }
             Event::TaskRefused { task, why } => self.task_refused(now, &task, &why, effects),
             Event::TaskChanged { task, change } => self.task_changed(now, &task, change, effects),
+            Event::RoleReached { attempt, role } => self.role_reached(now, attempt, &role, None, effects),
+            Event::RoleUnreached { attempt, role, verdict } => {
+                self.role_reached(now, attempt, &role, Some(verdict), effects);
+            }
+            Event::BarrierReleased { attempt, error_us } => {
+                self.barrier_released(now, attempt, error_us, effects);
+            }
             Event::BarrierFailed { attempt, why } => self.barrier_failed(now, attempt, &why, effects),
             Event::Collected { attempt, outcome } => self.collected(attempt, outcome, effects),
             Event::AttemptStored { attempt } => self.attempt_stored(now, attempt, effects),
@@ -175,12 +279,7 @@ impl Scheduler {
     /// time.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Duration> {
-        let of_host = |host: &Host| {
-            let running = host.current.filter(|_| host.state == crate::host::HostState::Leased);
-            let running = running.and_then(|id| self.attempts.get(&id)?.next_deadline());
-            host.next_deadline().into_iter().chain(running).min()
-        };
-        if self.phase == Phase::Finished { None } else { self.hosts.iter().filter_map(of_host).min() }
+        if self.phase == Phase::Finished { None } else { self.timers.first().map(|(due, _)| *due) }
     }
 
     /// Where the run stands.
@@ -190,7 +289,7 @@ impl Scheduler {
     }
 
     fn host_index(&self, name: &Name) -> Option<usize> {
-        self.hosts.iter().position(|host| host.name == *name)
+        self.host_by_name.get(name).copied()
     }
 
     fn kills(&self) -> bool {
@@ -204,5 +303,31 @@ impl Scheduler {
     /// Whether nothing more can be stored.
     fn store_is_lost(&self) -> bool {
         matches!(self.phase, Phase::Ending { why: Ended::StoreFailed { .. }, .. })
+    }
+
+    fn mark_lane(&mut self, lane: usize) {
+        if !std::mem::replace(&mut self.lanes[lane].is_marked, true) {
+            self.marked_lanes.push(lane);
+        }
+    }
+
+    fn mark_host(&mut self, host: usize) {
+        if !std::mem::replace(&mut self.hosts[host].is_marked, true) {
+            self.marked_hosts.push(host);
+        }
+    }
+
+    /// A host's connection or lease changed: everything that depends on it is looked at again.
+    fn mark_host_and_lanes(&mut self, host: usize) {
+        self.mark_host(host);
+        let lanes: Vec<usize> = self.hosts[host].lanes.iter().copied().collect();
+        for lane in lanes {
+            self.mark_lane(lane);
+        }
+    }
+
+    /// Whether all hosts of a lane that were not given up are ours.
+    fn is_held(&self, lane: usize) -> bool {
+        self.lanes[lane].crew.members.iter().all(|host| self.hosts[*host].is_held_or_gone())
     }
 }

@@ -8,7 +8,11 @@
 //! verdict, among equals the first. After the failures of the tasks come, in this order: collecting that failed, a
 //! `must` that does not hold, a metric that is missing, doubts.
 
-use drover_model::{Doubt, DoubtKind, EndKind, ErrorCause, MissingCause, NgCause, NotStarted, Verdict};
+use std::time::Duration;
+
+use drover_model::{
+    Doubt, DoubtKind, EndKind, ErrorCause, MissingCause, Name, NgCause, NotStarted, Outcome, Seats, Verdict,
+};
 
 use crate::{CollectOutcome, RoleKind, RoleShape};
 
@@ -32,6 +36,10 @@ pub(crate) enum Rank {
     /// The agent or the host was lost. Ranks below what the system under test did before: an `ng` is never retried
     /// in silence as a fault of ours.
     Lost,
+    /// A host could not reach a service: because of all that is above, or of the network.
+    Unreached,
+    /// Tasks that start together did not: the attempt is void, whatever its commands made of that.
+    Skew,
     /// A command ended in a way the matrix does not expect.
     Script,
     /// A task was stopped before the attempt was complete. Where this controller ordered that, it did so because of
@@ -65,8 +73,9 @@ impl Failure {
     }
 
     /// The boot id changed while the attempt ran.
-    pub fn reboot(before: &str, now: &str) -> Self {
-        let detail = format!("the host rebooted while the attempt ran: boot id {before} before, {now} now");
+    pub fn reboot(host: &Name, before: &str, now: &str) -> Self {
+        let detail =
+            format!("the host {host} rebooted while the attempt ran: boot id {before} before, {now} now");
         Self::ng(Rank::Reboot, NgCause::UnexpectedReboot, detail)
     }
 
@@ -75,9 +84,45 @@ impl Failure {
         Self::error(Rank::Lost, ErrorCause::LostHost, format!("the host was given up: {why}"))
     }
 
+    /// A service that is ready cannot be reached from the host of a role that needs it. What the driver calls a failure of
+    /// the system under test is never hidden by a fault of ours.
+    pub fn unreached(verdict: Verdict) -> Self {
+        let rank = if verdict.outcome() == Outcome::Ng { Rank::NotReady } else { Rank::Unreached };
+        Self { rank, verdict }
+    }
+
+    /// Tasks at the barrier were released too far apart.
+    pub fn skew(skew: Skew, limit: Duration) -> Self {
+        let (total, limit) = (skew.total_us(), limit.as_micros());
+        let Skew { spread_us, error_us } = skew;
+        let detail = format!(
+            "tasks that start together started up to {total} us apart ({spread_us} us measured, {error_us} us of \
+             clock error), {limit} us are allowed"
+        );
+        Self::error(Rank::Skew, ErrorCause::StartSkew, detail)
+    }
+
+    /// Tasks at the barrier may have been released at different instants.
+    pub fn skew_unknown() -> Self {
+        let detail =
+            "the barrier may have opened on some hosts only: the connection was lost while it opened";
+        Self::error(Rank::Skew, ErrorCause::StartSkew, detail.to_owned())
+    }
+
+    /// The trials that it is compared with are run on other hosts by now.
+    pub fn elsewhere(seats: &Seats) -> Self {
+        let detail = format!("the trials it is compared with went on elsewhere: on {seats}");
+        Self::error(Rank::Lost, ErrorCause::LostHost, detail)
+    }
+
     /// The agent no longer has, or no longer speaks of, a task.
     pub fn agent_lost(label: &str, what: &str) -> Self {
         Self::error(Rank::Lost, ErrorCause::AgentLost, format!("{label}: {what}"))
+    }
+
+    /// The agent lost its memory of a task.
+    pub fn unknown(label: &str) -> Self {
+        Self::agent_lost(label, "the agent no longer knows of it")
     }
 
     /// The agent refused an order.
@@ -95,6 +140,22 @@ impl Failure {
             let detail = format!("{label} was stopped without an order of this controller");
             Self::error(Rank::Stopped, ErrorCause::Internal, detail)
         }
+    }
+}
+
+/// How far apart the tasks at a barrier started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Skew {
+    /// Between the first and the last, each by its own clock.
+    pub spread_us: u64,
+    /// By which these clocks may be apart.
+    pub error_us: u64,
+}
+
+impl Skew {
+    /// The most that the starts can have been apart.
+    pub fn total_us(self) -> u64 {
+        self.spread_us.saturating_add(self.error_us)
     }
 }
 
@@ -196,15 +257,6 @@ pub(crate) fn doubt_of_retry(ngs: u32) -> Option<Doubt> {
     (ngs > 0).then(|| Doubt { kind: DoubtKind::PassedOnRetry, detail: format!("it was ng {times} before") })
 }
 
-/// Tasks at the barrier were released at different times.
-pub(crate) fn doubt_of_skew(skew_us: Option<u64>, limit: std::time::Duration) -> Option<Doubt> {
-    let skew_us = skew_us?;
-    (u128::from(skew_us) > limit.as_micros()).then(|| Doubt {
-        kind: DoubtKind::StartSkew,
-        detail: format!("clients started {skew_us} us apart, {} us are allowed", limit.as_micros()),
-    })
-}
-
 /// A task left processes behind, or wrote more than was kept.
 pub(crate) fn doubts_of_ending(label: &str, ending: &crate::Ending) -> impl Iterator<Item = Doubt> + use<> {
     let leftovers = (ending.leftovers > 0).then(|| Doubt {
@@ -249,8 +301,6 @@ fn signal_name(signal: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::StatusPolicy;
 
@@ -260,6 +310,12 @@ mod tests {
             kind,
             after: vec![],
             instances: 1,
+            hosts: 1,
+            pool: vec![0],
+            pinned: false,
+            same_host_as: None,
+            other_host_than: vec![],
+            reach: false,
             status: StatusPolicy::OneOf(vec![0, 3]),
             backstop: Duration::ZERO,
             stop_backstop: Duration::ZERO,

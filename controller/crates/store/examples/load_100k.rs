@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_model::{AttemptId, CellKey, Direction, EndKind, Name, RunId, Sample, TrialId, Usage, Verdict};
+use drover_model::{
+    AttemptId, CellKey, Direction, EndKind, Name, RunId, Sample, Seats, TrialId, Usage, Verdict,
+};
 use drover_store::{
     AttemptRecord, CellRecord, Change, Intent, MetricRecord, ResultsDir, RunRecord, SqliteStore, Store,
     TableLayout, TaskRecord,
@@ -34,9 +36,10 @@ fn measure(dir: &ResultsDir, attempts: u32) -> Result<(), Box<dyn Error>> {
     for n in 0..attempts {
         records.push(record(run.id, n)?);
     }
+    let seats = Seats::all_on(&"local".parse()?, 2);
     let intents: Vec<Intent> = records
         .iter()
-        .map(|record| Intent { id: record.id, host: record.host.clone(), at_unix_us: record.started_unix_us })
+        .map(|record| Intent { id: record.id, seats: seats.clone(), at_unix_us: record.started_unix_us })
         .collect();
     timed("store all attempts", || {
         for (records, intents) in records.chunks(GROUP).zip(intents.chunks(GROUP)) {
@@ -50,7 +53,7 @@ fn measure(dir: &ResultsDir, attempts: u32) -> Result<(), Box<dyn Error>> {
     timed("200 commits of one", || {
         singles.iter().try_for_each(|record| {
             let intent =
-                Intent { id: AttemptId { number: 2, ..record.id }, host: record.host.clone(), at_unix_us: 0 };
+                Intent { id: AttemptId { number: 2, ..record.id }, seats: seats.clone(), at_unix_us: 0 };
             store.journal(&[intent])?;
             store
                 .finish_attempt(&AttemptRecord { id: AttemptId { number: 2, ..record.id }, ..record.clone() })
@@ -106,6 +109,7 @@ fn run() -> Result<RunRecord, Box<dyn Error>> {
         axes: vec!["servers".parse()?, "serialisation".parse()?, "cpus".parse()?],
         metrics: vec![metric("conn_per_s", true)?, metric("failed", false)?, metric("wakeups", false)?],
         table: TableLayout::default(),
+        host_file: None,
         drover_version: env!("CARGO_PKG_VERSION").into(),
         started_unix_ms: 1_700_000_000_000,
     })
@@ -130,8 +134,8 @@ fn record(run: RunId, n: u32) -> Result<AttemptRecord, Box<dyn Error>> {
         vec![("conn_per_s".parse()?, value), ("failed".parse()?, 0.0), ("wakeups".parse()?, 1.0 / value)];
     Ok(AttemptRecord {
         id,
-        host: "local".parse()?,
-        boot_id: "6a9f9d2c-8c3e-4a55-9d1b-7b6a6b1c2d3e".into(),
+        hosts: vec!["local".parse()?],
+        boot_ids: vec!["6a9f9d2c-8c3e-4a55-9d1b-7b6a6b1c2d3e".into()],
         started_unix_us: 1_700_000_000_000_000 + u64::from(n),
         elapsed: Duration::from_micros(2_000_000 + u64::from(n)),
         verdict: Verdict::Ok,
@@ -148,6 +152,7 @@ fn task(role: &str, value: f64) -> Result<TaskRecord, Box<dyn Error>> {
     Ok(TaskRecord {
         role: role.parse()?,
         instance: 0,
+        host: "local".parse()?,
         argv: ["drover-agent", "workload", role, "--connections", "10000"].map(str::to_owned).to_vec(),
         end: Some(EndKind::Exited(0)),
         wall: Duration::from_secs(2),

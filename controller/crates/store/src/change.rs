@@ -1,7 +1,6 @@
 //! What can be changed in a store once a run is in it: plain data, so that any number of changes can be stored as one.
 
-use drover_model::{AttemptId, HostFacts, Name, RunId};
-use serde::{Deserialize, Serialize};
+use drover_model::{AttemptId, HostFacts, Name, RunId, Seats};
 
 use crate::{AttemptRecord, RunState};
 
@@ -26,7 +25,11 @@ pub enum Change<'a> {
         /// What it says of itself.
         facts: &'a HostFacts,
     },
-    /// Attempts are about to be sent to a host. Journalling one again on the same host changes nothing.
+    /// A host is not to be used until somebody has looked at it; what was said of it before is replaced.
+    Quarantine(&'a Quarantine),
+    /// A host may be used again; nothing changes for one that may be used anyway.
+    Release(&'a Name),
+    /// Attempts are about to be sent to their hosts. Journalling one again moves it: what was written before is replaced.
     Journal(&'a [Intent]),
     /// An attempt ended. The same record given again changes nothing; a different one for an attempt that already has
     /// a record is refused.
@@ -36,12 +39,23 @@ pub enum Change<'a> {
 }
 
 /// The intent to run an attempt: journalled before anything of it is sent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     /// The attempt.
     pub id: AttemptId,
-    /// The host that will run it.
-    pub host: Name,
+    /// The hosts that will run it.
+    pub seats: Seats,
     /// When it was decided, in microseconds since the Unix epoch, UTC.
     pub at_unix_us: u64,
+}
+
+/// A host that is not to be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantine {
+    /// The host.
+    pub host: Name,
+    /// What was seen.
+    pub why: String,
+    /// Since when, in milliseconds since the Unix epoch, UTC.
+    pub since_unix_ms: u64,
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use drover_model::{AttemptId, IdError, Name, NameError, RunId};
+use drover_model::{AttemptId, IdError, NameError, RunId, SeatsError};
 use rusqlite::ErrorCode;
 
 /// Why a store refused or failed an operation. After an error nothing of the operation is stored.
@@ -21,8 +21,6 @@ pub enum StoreError {
     UnknownAttempt(AttemptId),
     #[error("attempt {0} already has a different result, which is kept")]
     AlreadyFinished(AttemptId),
-    #[error("attempt {id} is already journalled on host {host}")]
-    AlreadyJournalled { id: AttemptId, host: Name },
     #[error("`{name}` of attempt {id} is not a finite number")]
     NotFinite { id: AttemptId, name: String },
     #[error("the record of attempt {id} has about {bytes} bytes, {max} are allowed", max = crate::MAX_RECORD_BYTES)]
@@ -57,6 +55,8 @@ pub enum DecodeError {
     Id(#[from] IdError),
     #[error(transparent)]
     Name(#[from] NameError),
+    #[error(transparent)]
+    Seats(#[from] SeatsError),
     #[error("`{0}` is not one of the words expected there")]
     Word(String),
     #[error("{0} is not a number expected there")]

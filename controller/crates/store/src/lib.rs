@@ -16,6 +16,7 @@
 //!   runs/<run id>/c3r1a1/client.0.stdout        raw outputs, where there was output
 //! ```
 
+mod artifacts;
 mod change;
 mod error;
 mod find;
@@ -30,7 +31,8 @@ mod store;
 mod views;
 mod writer;
 
-pub use change::{Change, Intent};
+pub use artifacts::ArtifactError;
+pub use change::{Change, Intent, Quarantine};
 pub use error::{DecodeError, StoreError};
 pub use find::FindError;
 pub use limits::{

@@ -28,9 +28,10 @@ const MAX_SHORT_BYTES: usize = 1024;
 #[must_use]
 pub fn bounded(record: &AttemptRecord) -> Cow<'_, AttemptRecord> {
     let mut copy = Cow::Borrowed(record);
-    if !(within(&record.boot_id, MAX_SHORT_BYTES) && verdict_fits(&record.verdict)) {
+    let boot_ids_fit = record.boot_ids.iter().all(|boot_id| within(boot_id, MAX_SHORT_BYTES));
+    if !(boot_ids_fit && verdict_fits(&record.verdict)) {
         let record = copy.to_mut();
-        cut_end(&mut record.boot_id, MAX_SHORT_BYTES);
+        record.boot_ids.iter_mut().for_each(|boot_id| cut_end(boot_id, MAX_SHORT_BYTES));
         bound_verdict(&mut record.verdict);
     }
     for (i, task) in record.tasks.iter().enumerate() {

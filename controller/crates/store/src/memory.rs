@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use drover_model::{AttemptId, HostFacts, Name, RunId};
 
 use crate::{
-    AttemptHistory, AttemptRecord, CellRecord, Change, Intent, OutcomeCounts, RunName, RunRecord, RunResults,
-    RunState, RunSummary, Store, StoreError, TaskRecord,
+    AttemptHistory, AttemptRecord, CellRecord, Change, Intent, OutcomeCounts, Quarantine, RunName, RunRecord,
+    RunResults, RunState, RunSummary, Store, StoreError, TaskRecord,
     limits::{admit, fits_column},
 };
 
@@ -14,6 +14,7 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     runs: Vec<Run>,
+    quarantined: BTreeMap<Name, Quarantine>,
 }
 
 /// Cheap to clone, so that a group of changes can be tried on a copy.
@@ -24,7 +25,9 @@ struct Run {
     state: RunState,
     ended_unix_ms: Option<u64>,
     hosts: Vec<(Name, Arc<HostFacts>)>,
-    journal: BTreeMap<AttemptId, Intent>,
+    /// With a number that grows with every entry.
+    journal: BTreeMap<AttemptId, (u64, Intent)>,
+    journal_no: u64,
     attempts: BTreeMap<AttemptId, Arc<AttemptRecord>>,
     /// Replaced records, oldest first.
     revisions: BTreeMap<AttemptId, Vec<Arc<AttemptRecord>>>,
@@ -46,8 +49,14 @@ fn run_mut(runs: &mut [Run], id: RunId) -> Result<&mut Run, StoreError> {
     runs.iter_mut().find(|run| run.record.id == id).ok_or(StoreError::UnknownRun(id))
 }
 
-fn change(runs: &mut [Run], change: Change<'_>) -> Result<(), StoreError> {
+fn change(store: &mut MemoryStore, change: Change<'_>) -> Result<(), StoreError> {
+    let runs = &mut store.runs;
     match change {
+        Change::Quarantine(quarantine) => {
+            fits_column(quarantine.since_unix_ms, "the time of a quarantine")?;
+            store.quarantined.insert(quarantine.host.clone(), quarantine.clone());
+        }
+        Change::Release(host) => drop(store.quarantined.remove(host)),
         Change::State { run, state, ended_unix_ms } => {
             let run = run_mut(runs, run)?;
             fits_column(ended_unix_ms.unwrap_or(0), "the end time of a run")?;
@@ -81,11 +90,9 @@ impl Run {
     fn journal(&mut self, intent: &Intent) -> Result<(), StoreError> {
         self.has_cell(&intent.id)?;
         fits_column(intent.at_unix_us, "the time of an intent")?;
-        let known = self.journal.entry(intent.id).or_insert_with(|| intent.clone());
-        if known.host == intent.host {
-            return Ok(());
-        }
-        Err(StoreError::AlreadyJournalled { id: intent.id, host: known.host.clone() })
+        self.journal_no += 1;
+        self.journal.insert(intent.id, (self.journal_no, intent.clone()));
+        Ok(())
     }
 
     fn finish(&mut self, record: &AttemptRecord) -> Result<(), StoreError> {
@@ -179,6 +186,7 @@ impl Store for MemoryStore {
             ended_unix_ms: None,
             hosts: Vec::new(),
             journal: BTreeMap::new(),
+            journal_no: 0,
             attempts: BTreeMap::new(),
             revisions: BTreeMap::new(),
         });
@@ -187,11 +195,11 @@ impl Store for MemoryStore {
     }
 
     fn apply(&mut self, changes: &[Change<'_>]) -> Result<(), StoreError> {
-        let mut runs = self.runs.clone();
+        let mut changed = self.clone();
         for one in changes {
-            change(&mut runs, *one)?;
+            change(&mut changed, *one)?;
         }
-        self.runs = runs;
+        *self = changed;
         Ok(())
     }
 
@@ -222,7 +230,13 @@ impl Store for MemoryStore {
 
     fn journalled(&self, run: RunId) -> Result<Vec<Intent>, StoreError> {
         let run = self.run(run)?;
-        Ok(run.journal.values().filter(|intent| !run.attempts.contains_key(&intent.id)).cloned().collect())
+        let mut entries: Vec<&(u64, Intent)> = run.journal.values().collect();
+        entries.sort_by_key(|(no, intent)| (intent.at_unix_us, *no));
+        Ok(entries.into_iter().map(|(_, intent)| intent.clone()).collect())
+    }
+
+    fn quarantined(&self) -> Result<Vec<Quarantine>, StoreError> {
+        Ok(self.quarantined.values().cloned().collect())
     }
 
     fn history(&self, run: RunId) -> Result<Vec<AttemptHistory>, StoreError> {

@@ -37,6 +37,8 @@ pub struct RunRecord {
     pub metrics: Vec<MetricRecord>,
     /// Default layout of its table.
     pub table: TableLayout,
+    /// The host file that was used, and its path as given; `None` for a run on the host `local`.
+    pub host_file: Option<(String, String)>,
     /// Version of the program that made it.
     pub drover_version: String,
     /// When it began, in milliseconds since the Unix epoch, UTC.
@@ -97,10 +99,10 @@ pub struct CellRecord {
 pub struct AttemptRecord {
     /// Which.
     pub id: AttemptId,
-    /// Where it ran.
-    pub host: Name,
-    /// Boot of the host it ran under.
-    pub boot_id: String,
+    /// Hosts it ran on, each once, in the order in which its roles name them; empty if no host could be had.
+    pub hosts: Vec<Name>,
+    /// Boot of each of these hosts, in the same order.
+    pub boot_ids: Vec<String>,
     /// When it was begun, in microseconds since the Unix epoch, UTC.
     pub started_unix_us: u64,
     /// From begin to the end of its last task.
@@ -113,7 +115,8 @@ pub struct AttemptRecord {
     pub metrics: Vec<(Name, f64)>,
     /// Its tasks.
     pub tasks: Vec<TaskRecord>,
-    /// Clients' start skew in microseconds, when a barrier was used.
+    /// Start skew in microseconds, when a barrier was used: between the first and the last start of those that were to start
+    /// together, with the error of the clock offsets between hosts.
     pub start_skew_us: Option<u64>,
 }
 
@@ -124,6 +127,8 @@ pub struct TaskRecord {
     pub role: Name,
     /// Which instance.
     pub instance: u32,
+    /// Where it ran.
+    pub host: Name,
     /// The command as it was run.
     pub argv: Vec<String>,
     /// How it ended; `None` if it never began.

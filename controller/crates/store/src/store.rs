@@ -4,8 +4,8 @@
 use drover_model::{AttemptId, HostFacts, Name, RunId};
 
 use crate::{
-    AttemptHistory, AttemptRecord, CellRecord, Change, FindError, Intent, RunName, RunRecord, RunResults,
-    RunState, RunSummary, StoreError, TaskRecord, find::find,
+    AttemptHistory, AttemptRecord, CellRecord, Change, FindError, Intent, Quarantine, RunName, RunRecord,
+    RunResults, RunState, RunSummary, StoreError, TaskRecord, find::find,
 };
 
 /// Keeps runs. When a method that writes has returned `Ok`, what it wrote survives the end of the process and, on a
@@ -65,12 +65,18 @@ pub trait Store: Send {
     /// [`StoreError::UnknownRun`], or the store cannot be read.
     fn load_run(&self, run: RunId) -> Result<RunRecord, StoreError>;
 
-    /// Attempts that were journalled and have no result, by cell, repetition and number: what may still run somewhere
-    /// after a controller was killed.
+    /// Attempts that were journalled, in the order in which that was decided last: where each ran, or may still run after a
+    /// controller was killed.
     ///
     /// # Errors
     /// [`StoreError::UnknownRun`], or the store cannot be read.
     fn journalled(&self, run: RunId) -> Result<Vec<Intent>, StoreError>;
+
+    /// Hosts that are not to be used, by name; of all runs.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn quarantined(&self) -> Result<Vec<Quarantine>, StoreError>;
 
     /// Finished attempts by cell, repetition and number.
     ///

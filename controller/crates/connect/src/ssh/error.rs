@@ -263,3 +263,33 @@ pub enum SshError {
         said: String,
     },
 }
+
+impl SshError {
+    /// Whether trying again would not help before somebody has changed something: a key, a user, the agent, the room for it.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Config(_)
+            | Self::Unsupported { .. }
+            | Self::File { .. }
+            | Self::UnknownKey { .. }
+            | Self::ChangedKey { .. }
+            | Self::RevokedKey { .. }
+            | Self::Auth { .. }
+            | Self::Machine { .. }
+            | Self::Dir { .. }
+            | Self::Store { .. }
+            | Self::Run { .. } => true,
+            Self::Thread { .. }
+            | Self::Resolve { .. }
+            | Self::Dial { .. }
+            | Self::Jump { .. }
+            | Self::Slow { .. }
+            | Self::Session { .. }
+            | Self::GivenUp { .. }
+            | Self::Shell { .. }
+            | Self::Start { .. }
+            | Self::Bridge { .. } => false,
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use drover_model::{Counters, Direction, EndKind, HostFacts, Outcome, Sample};
+use drover_model::{Counters, Direction, EndKind, HostFacts, Name, Outcome, Sample};
 use drover_store::{AttemptRecord, RunResults, RunState, TaskRecord};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -143,8 +143,8 @@ struct Attempt<'a> {
     repetition: u32,
     /// From 1.
     number: u32,
-    host: &'a str,
-    boot_id: &'a str,
+    /// Where it ran; empty if no host could be had.
+    hosts: Vec<Booted<'a>>,
     /// UTC, RFC 3339.
     started: Option<String>,
     elapsed_s: f64,
@@ -162,6 +162,14 @@ struct Attempt<'a> {
     tasks: Vec<Task<'a>>,
 }
 
+/// A host as an attempt found it.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Booted<'a> {
+    name: &'a str,
+    /// Changes at every boot.
+    boot_id: &'a str,
+}
+
 /// A reason to distrust a number.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Doubt<'a> {
@@ -174,6 +182,7 @@ struct Doubt<'a> {
 struct Task<'a> {
     role: &'a str,
     instance: u32,
+    host: &'a str,
     argv: &'a [String],
     end: Option<End<'a>>,
     wall_s: f64,
@@ -356,8 +365,7 @@ impl<'a> Attempt<'a> {
             cell: attempt.id.trial.cell,
             repetition: attempt.id.trial.repetition,
             number: attempt.id.number,
-            host: attempt.host.as_str(),
-            boot_id: &attempt.boot_id,
+            hosts: attempt.hosts.iter().zip(&attempt.boot_ids).map(Booted::of).collect(),
             started: started.and_then(|us| Some(Timestamp::from_microsecond(us).ok()?.to_string())),
             elapsed_s: attempt.elapsed.as_secs_f64(),
             outcome: attempt.verdict.outcome().as_str(),
@@ -372,6 +380,12 @@ impl<'a> Attempt<'a> {
     }
 }
 
+impl<'a> Booted<'a> {
+    fn of((name, boot_id): (&'a Name, &'a String)) -> Self {
+        Self { name: name.as_str(), boot_id }
+    }
+}
+
 impl<'a> Doubt<'a> {
     fn of(doubt: &'a drover_model::Doubt) -> Self {
         Self { kind: doubt.kind.as_str(), detail: &doubt.detail }
@@ -383,6 +397,7 @@ impl<'a> Task<'a> {
         Self {
             role: task.role.as_str(),
             instance: task.instance,
+            host: task.host.as_str(),
             argv: &task.argv,
             end: task.end.as_ref().map(End::of),
             wall_s: task.wall.as_secs_f64(),

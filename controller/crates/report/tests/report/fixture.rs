@@ -58,6 +58,7 @@ pub fn empty_run(axes: &[(&str, &[&str])], repeat: u32) -> RunResults {
                 metric("failed", "connections", Direction::Lower, false),
             ],
             table: TableLayout::default(),
+            host_file: None,
             drover_version: "0.1.0".to_owned(),
             started_unix_ms: 1_732_984_200_000,
         },
@@ -96,8 +97,8 @@ pub fn attempt(
     let begun = 1_732_984_200_000_000 + u64::from(cell * 9 + repetition * 3 + number) * 2_000_000;
     AttemptRecord {
         id: AttemptId { run: run_id(), trial: TrialId { cell, repetition }, number },
-        host: name("local"),
-        boot_id: "8c1f".to_owned(),
+        hosts: vec![name("local")],
+        boot_ids: vec!["8c1f".to_owned()],
         started_unix_us: begun,
         elapsed: Duration::from_millis(1250),
         verdict,
@@ -112,6 +113,7 @@ pub fn task(role: &str, end: EndKind, tail: &str) -> TaskRecord {
     TaskRecord {
         role: name(role),
         instance: 0,
+        host: name("local"),
         argv: vec!["httpd".to_owned(), "-X".to_owned()],
         end: Some(end),
         wall: Duration::from_millis(1200),

@@ -3,6 +3,7 @@
 use crate::fixture::{self, attempt, empty_run, every_outcome, render, render_as};
 use drover_model::Verdict;
 use drover_report::{Axes, Coverage, ExitStatus, Format, Options, exit_status};
+use drover_store::RunResults;
 
 #[test]
 fn expect_text_when_every_outcome_occurs() {
@@ -198,4 +199,24 @@ fn expect_the_places_asked_for_when_axes_are_named() {
         facet: None,
     };
     insta::assert_snapshot!(render(&every_outcome(), &Options { axes, ..Options::default() }).unwrap());
+}
+
+#[test]
+fn expect_the_skew_of_valid_attempts_only_when_several_started_together() {
+    let mut results = every_outcome();
+    let lines = |results: &RunResults| {
+        render_as(results, Format::Text)
+            .lines()
+            .find(|line| line.starts_with("started together"))
+            .map(str::to_owned)
+    };
+    assert_eq!(lines(&results), None);
+    let valid = results.attempts.iter_mut().filter(|attempt| attempt.verdict.outcome().has_number());
+    for (attempt, skew) in valid.zip([250, 12_345, 90]) {
+        attempt.start_skew_us = Some(skew);
+    }
+    let failed = results.attempts.iter_mut().find(|attempt| !attempt.verdict.outcome().has_number());
+    failed.unwrap().start_skew_us = Some(99_999);
+    let expected = "started together within 0.250 ms (median), 12.345 ms at most";
+    assert_eq!(lines(&results).as_deref(), Some(expected));
 }

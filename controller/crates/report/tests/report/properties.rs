@@ -45,7 +45,7 @@ fn run() -> impl Strategy<Value = RunResults> {
         |(a, b, verdicts, excluded, about)| {
             let a: Vec<&str> = a.iter().map(String::as_str).collect();
             let b: Vec<&str> = b.iter().map(String::as_str).collect();
-            let mut results = empty_run(&[("host", &a), ("b", &b)], 2);
+            let mut results = empty_run(&[("hosts", &a), ("b", &b)], 2);
             results.run.about = about;
             for cell in 0..u32::try_from(results.cells.len()).unwrap() {
                 for repetition in 1..=2 {
@@ -193,7 +193,7 @@ proptest! {
         let document: serde_json::Value = serde_json::from_str(&render_as(&results, Format::Json)).unwrap();
         prop_assert!(SCHEMA.is_valid(&document));
         for (cell, document) in results.cells.iter().zip(document["cells"].as_array().unwrap()) {
-            prop_assert_eq!(document["values"]["host"].as_str().unwrap(), &*cell.values[0]);
+            prop_assert_eq!(document["values"]["hosts"].as_str().unwrap(), &*cell.values[0]);
         }
     }
 

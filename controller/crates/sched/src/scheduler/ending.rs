@@ -16,7 +16,10 @@ impl Scheduler {
     pub(super) fn interrupted(&mut self, now: Duration, effects: &mut Effects) {
         match &mut self.phase {
             Phase::Ending { kill, .. } => *kill = true,
-            _ => self.phase = Phase::Ending { why: Ended::Interrupted, kill: false },
+            Phase::Closing(_) | Phase::Finished => return,
+            Phase::Opening | Phase::Running => {
+                self.phase = Phase::Ending { why: Ended::Interrupted, kill: false };
+            }
         }
         self.wind_down(now, effects);
     }
@@ -29,7 +32,7 @@ impl Scheduler {
         disk_full: bool,
         effects: &mut Effects,
     ) {
-        if self.store_is_lost() {
+        if self.store_is_lost() || matches!(self.phase, Phase::Closing(_)) {
             return;
         }
         let kill = self.kills();
@@ -40,29 +43,34 @@ impl Scheduler {
 
     /// Stops what runs and drops what was not begun: it stays in the journal for a later controller.
     fn wind_down(&mut self, now: Duration, effects: &mut Effects) {
-        self.redraws.clear();
-        self.leave_all_open(|attempt| attempt.host.is_none() && !attempt.is_being_stored());
+        for group in &mut self.groups {
+            group.redraws.clear();
+        }
+        self.leave_all_open(|attempt| attempt.lane.is_none() && !attempt.is_being_stored());
         for index in 0..self.hosts.len() {
             match self.hosts[index].state {
-                HostState::Leased => self.stop_current(now, index, effects),
-                HostState::Idle | HostState::Connecting | HostState::Waiting { .. } | HostState::Leasing => {
-                    self.abandon(index);
-                }
-                HostState::Releasing | HostState::Released | HostState::GivenUp => {}
+                HostState::Idle
+                | HostState::Connecting
+                | HostState::Waiting { .. }
+                | HostState::Leasing
+                | HostState::Denied { .. } => self.abandon(now, index, effects),
+                HostState::Leased | HostState::Releasing | HostState::Released | HostState::GivenUp => {}
             }
+        }
+        for lane in 0..self.lanes.len() {
+            self.stop_lane(now, lane, effects);
         }
     }
 
-    fn stop_current(&mut self, now: Duration, index: usize, effects: &mut Effects) {
-        let queue = std::mem::take(&mut self.hosts[index].queue);
-        for id in queue {
-            if self.attempts.get(&id).is_some_and(|attempt| attempt.is_adopted()) {
-                self.hosts[index].queue.push_back(id);
-            } else {
+    fn stop_lane(&mut self, now: Duration, lane: usize, effects: &mut Effects) {
+        for id in Vec::from(self.lanes[lane].queue.clone()) {
+            if !self.attempts.get(&id).is_some_and(Attempt::is_adopted) {
                 self.leave_open(id);
             }
         }
-        let Some(id) = self.hosts[index].current else { return };
+        self.leave_line(lane);
+        self.mark_lane(lane);
+        let Some(id) = self.lanes[lane].current else { return };
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         if attempt.origin == Origin::Settled {
             return;
@@ -73,19 +81,14 @@ impl Scheduler {
         self.advance(now, id, unsent, effects);
     }
 
-    /// Does not wait for a host any more. What it still has stays in the journal and on its agent.
-    pub(super) fn abandon(&mut self, index: usize) {
-        let host = &mut self.hosts[index];
-        host.state = HostState::Released;
-        host.current = None;
-        host.queue.clear();
-        host.strays.clear();
-        self.leave_all_open(|attempt| attempt.host == Some(index) && !attempt.is_being_stored());
-    }
-
     fn leave_all_open(&mut self, chosen: impl Fn(&Attempt) -> bool) {
-        let chosen: Vec<AttemptId> =
-            self.attempts.values().filter(|attempt| chosen(attempt)).map(|attempt| attempt.id).collect();
+        let lanes = self.lanes.iter();
+        let seated = lanes.flat_map(|lane| lane.queue.iter().chain(&lane.current).chain(&lane.unstored));
+        let chosen: Vec<AttemptId> = seated
+            .chain(&self.unseated)
+            .filter(|id| self.attempts.get(id).is_some_and(&chosen))
+            .copied()
+            .collect();
         for id in chosen {
             self.leave_open(id);
         }
@@ -93,46 +96,65 @@ impl Scheduler {
 
     /// Lets go of an attempt without a verdict: a later controller finds it in the journal.
     pub(super) fn leave_open(&mut self, id: AttemptId) {
-        let Some(attempt) = self.attempts.remove(&id) else { return };
-        if matches!(attempt.stage, Stage::Collecting | Stage::Storing(_)) {
-            self.unstored = self.unstored.saturating_sub(1);
+        let Some(attempt) = self.forget_attempt(id) else { return };
+        self.unseated.remove(&id);
+        let Some(lane) = attempt.lane else { return };
+        self.drop_adopted(lane, attempt.place, id);
+        if self.lanes[lane].remove(id) {
+            self.free_hosts(lane);
         }
-        if let Some(host) = attempt.host.and_then(|host| self.hosts.get_mut(host)) {
-            host.queue.retain(|queued| *queued != id);
-            if host.current == Some(id) {
-                host.current = None;
+        self.mark_lane(lane);
+    }
+
+    /// Whether nothing is left to do. No event can give it anything more to do then.
+    fn is_done(&self) -> bool {
+        let strays = || self.strays.values().any(|host| self.hosts[*host].state == HostState::Leased);
+        self.attempts.is_empty()
+            && match self.phase {
+                Phase::Running => self.groups.iter().all(crate::group::Trials::is_drained),
+                Phase::Ending { .. } => true,
+                Phase::Opening | Phase::Closing(_) | Phase::Finished => false,
             }
-        }
+            && !strays()
     }
 
     /// Gives the hosts back when nothing is left to do, and finishes when they are given back.
     pub(super) fn finish_if_done(&mut self, effects: &mut Effects) {
-        let drained = !self.is_running() || self.is_drained();
-        let strays = self.hosts.iter().any(|host| host.state == HostState::Leased && !host.strays.is_empty());
-        if !drained || !self.attempts.is_empty() || strays {
-            return;
+        if self.is_done() {
+            self.give_hosts_back(effects);
+            let ended = match std::mem::replace(&mut self.phase, Phase::Finished) {
+                Phase::Ending { why, .. } => why,
+                _ if self.left > 0 => Ended::HostsUnavailable { why: self.last_loss.clone() },
+                _ => Ended::Complete,
+            };
+            self.phase = Phase::Closing(ended);
         }
-        for host in &mut self.hosts {
+        if self.releasing == 0
+            && let Phase::Closing(ended) = &self.phase
+        {
+            effects.push(Effect::Finish { ended: ended.clone(), progress: self.progress });
+            self.phase = Phase::Finished;
+        }
+    }
+
+    fn give_hosts_back(&mut self, effects: &mut Effects) {
+        for index in 0..self.hosts.len() {
+            let host = &mut self.hosts[index];
             match host.state {
                 HostState::Leased => {
                     host.forget_all(effects);
                     host.state = HostState::Releasing;
                     effects.push(Effect::ReleaseLease { host: host.name.clone() });
+                    self.releasing += 1;
                 }
-                HostState::Idle | HostState::Connecting | HostState::Leasing | HostState::Waiting { .. } => {
-                    host.state = HostState::Released;
-                }
+                HostState::Idle
+                | HostState::Connecting
+                | HostState::Leasing
+                | HostState::Waiting { .. }
+                | HostState::Denied { .. } => host.state = HostState::Released,
                 HostState::Releasing | HostState::Released | HostState::GivenUp => {}
             }
+            self.set_host_timer(index);
         }
-        if self.hosts.iter().any(|host| host.state == HostState::Releasing) {
-            return;
-        }
-        let ended = match std::mem::replace(&mut self.phase, Phase::Finished) {
-            Phase::Ending { why, .. } => why,
-            _ if self.left > 0 => Ended::HostsUnavailable { why: self.last_loss.clone() },
-            _ => Ended::Complete,
-        };
-        effects.push(Effect::Finish { ended, progress: self.progress });
     }
 }

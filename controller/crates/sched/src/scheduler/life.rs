@@ -2,25 +2,23 @@
 
 use std::time::Duration;
 
-use drover_model::{AttemptId, ErrorCause, TaskId, Verdict};
+use drover_model::{AttemptId, ErrorCause, Name, TaskId, Verdict};
 
-use super::Scheduler;
+use super::{Scheduler, site};
 use crate::{
     CollectOutcome, Effect, Effects, TaskChange,
-    attempt::{Attempt, Origin, Stage, Status, Storing},
+    attempt::{Attempt, Gate, Origin, Reach, Stage, Status, Storing},
     host::HostState,
-    orders::Site,
     past::Draw,
     retry,
     verdict::{self, Failure, Rank},
 };
 
 impl Scheduler {
-    /// An attempt in the given stage, while its host is held.
+    /// An attempt in the given stage, while its hosts are held.
     fn waiting(&mut self, id: AttemptId, stage: Stage) -> Option<&mut Attempt> {
-        let attempt = self.attempts.get_mut(&id).filter(|attempt| attempt.stage == stage)?;
-        let host = self.hosts.get(attempt.host?)?;
-        (host.state == HostState::Leased).then_some(attempt)
+        let lane = self.attempts.get(&id).filter(|attempt| attempt.stage == stage)?.lane?;
+        if self.is_held(lane) { self.attempts.get_mut(&id) } else { None }
     }
 
     pub(super) fn attempt_prepared(&mut self, now: Duration, id: AttemptId, effects: &mut Effects) {
@@ -46,6 +44,7 @@ impl Scheduler {
     }
 
     pub(super) fn task_refused(&mut self, now: Duration, task: &TaskId, why: &str, effects: &mut Effects) {
+        self.stray_ended(now, task);
         let index = self.roles.task_index(task);
         let label = index.map(|index| self.roles.task_label(index)).unwrap_or_default();
         let Some((index, attempt)) = index.zip(self.attempts.get_mut(&task.attempt)) else { return };
@@ -55,10 +54,48 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn barrier_failed(&mut self, now: Duration, id: AttemptId, why: &str, effects: &mut Effects) {
-        if let Some(attempt) = self.waiting(id, Stage::Running)
-            && attempt.barrier_ordered
+    /// A service can be reached by those that need it, or cannot; then that is the `verdict`.
+    pub(super) fn role_reached(
+        &mut self,
+        now: Duration,
+        id: AttemptId,
+        role: &Name,
+        verdict: Option<Verdict>,
+        effects: &mut Effects,
+    ) {
+        let Some(role) = self.roles.index_of(role) else { return };
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        if attempt.stage != Stage::Running || attempt.reach.get(role) != Some(&Reach::Asked) {
+            return;
+        }
+        attempt.reach[role] = Reach::Reached;
+        if let Some(verdict) = verdict {
+            attempt.fail(Failure::unreached(verdict));
+        }
+        self.advance(now, id, false, effects);
+    }
+
+    pub(super) fn barrier_released(
+        &mut self,
+        now: Duration,
+        id: AttemptId,
+        error_us: u64,
+        effects: &mut Effects,
+    ) {
+        if let Some(attempt) = self.attempts.get_mut(&id)
+            && matches!(attempt.stage, Stage::Running | Stage::Stopping)
         {
+            attempt.barrier_released(error_us);
+            self.advance(now, id, false, effects);
+        }
+    }
+
+    pub(super) fn barrier_failed(&mut self, now: Duration, id: AttemptId, why: &str, effects: &mut Effects) {
+        if let Some(attempt) = self.attempts.get_mut(&id)
+            && matches!(attempt.stage, Stage::Running | Stage::Stopping)
+            && matches!(attempt.gate, Gate::Ordered(_))
+        {
+            attempt.gate = Gate::Idle;
             attempt.fail(Failure::refused("release the barrier", why));
             self.advance(now, id, false, effects);
         }
@@ -77,57 +114,45 @@ impl Scheduler {
         }
         let Some(index) = self.roles.task_index(task) else { return };
         let Some(attempt) = self.attempts.get_mut(&task.attempt) else { return };
+        let Some(lane) = attempt.lane else { return };
         let Some(before) = attempt.take_in(&self.roles, now, index, change) else { return };
-        let Some(host) = attempt.host else { return };
-        self.hosts[host].note_progress();
-        if before < Status::Started && !ended && self.hosts[host].state == HostState::Leased {
+        self.hosts[self.lanes[lane].crew.of_task[index]].note_progress();
+        if before < Status::Started && !ended {
             // An order to stop that overtook the start found nothing to stop.
-            let site = Site { roles: &self.roles, host: &self.hosts[host].name, now, kill: false };
-            attempt.order_stop(site, index, effects);
+            attempt.order_stop(site!(self, lane, now), index, effects);
         }
         self.advance(now, task.attempt, false, effects);
     }
 
-    /// Lets an attempt do what it can now; collects it when its tasks are over.
-    pub(super) fn advance(&mut self, now: Duration, id: AttemptId, prepared: bool, effects: &mut Effects) {
-        let kill = self.kills();
-        let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        let Some(host) = attempt.host.and_then(|host| self.hosts.get_mut(host)) else { return };
-        if host.state != HostState::Leased {
-            return;
-        }
-        let site = Site { roles: &self.roles, host: &host.name, now, kill };
-        if prepared {
-            attempt.run(site);
-        }
-        if attempt.advance(site, effects) {
-            host.current = None;
-            attempt.ended = now;
-            self.collect(id, effects);
-        }
-    }
-
     /// The tasks of an attempt are over: has their outputs fetched, if there are any.
-    fn collect(&mut self, id: AttemptId, effects: &mut Effects) {
+    pub(super) fn collect(&mut self, id: AttemptId, effects: &mut Effects) {
         if self.store_is_lost() {
             self.leave_open(id);
             return;
         }
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         attempt.stage = Stage::Collecting;
-        self.unstored += 1;
+        if let Some(lane) = attempt.lane {
+            self.lanes[lane].unstored.push(id);
+        }
         self.order_collect(id, effects);
     }
 
-    /// Orders to collect, or stores at once what left nothing to collect.
+    /// Orders to collect from the hosts that are left, once all of them are ours; stores at once what left nothing to
+    /// collect.
     pub(super) fn order_collect(&mut self, id: AttemptId, effects: &mut Effects) {
         let Some(attempt) = self.attempts.get(&id) else { return };
-        let tasks = attempt.tasks_to_collect(&self.roles);
-        match attempt.host.and_then(|host| self.hosts.get(host)) {
-            Some(host) if !tasks.is_empty() => {
-                effects.push(Effect::Collect { host: host.name.clone(), attempt: id, tasks });
-            }
-            _ => self.decide(id, CollectOutcome::default(), effects),
+        let Some(lane) = attempt.lane else { return };
+        let crew = &self.lanes[lane].crew;
+        let mut tasks = attempt.tasks_to_collect();
+        tasks.retain(|task| self.hosts[crew.of_task[*task]].state != HostState::GivenUp);
+        if tasks.is_empty() {
+            self.decide(id, CollectOutcome::default(), effects);
+        } else if self.is_held(lane) {
+            let entry =
+                |task: usize| (self.hosts[crew.of_task[task]].name.clone(), self.roles.task_id(id, task));
+            let tasks = tasks.into_iter().map(entry).collect();
+            effects.push(Effect::Collect { attempt: id, tasks });
         }
     }
 
@@ -137,7 +162,7 @@ impl Scheduler {
         }
     }
 
-    /// Stores an attempt that will not be collected: it, or its host, is lost.
+    /// Stores an attempt that was not begun and never will be.
     pub(super) fn store_unfinished(
         &mut self,
         now: Duration,
@@ -147,21 +172,35 @@ impl Scheduler {
     ) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         attempt.fail(failure);
-        if attempt.stage != Stage::Collecting {
-            attempt.ended = now;
-            if attempt.begun == Duration::ZERO {
-                attempt.begun = now;
-            }
-            self.unstored += 1;
+        (attempt.begun, attempt.ended) = (now, now);
+        let place = attempt.place;
+        if let Some(lane) = attempt.lane {
+            self.lanes[lane].remove(id);
+            self.lanes[lane].unstored.push(id);
+            self.drop_adopted(lane, place, id);
+            self.mark_lane(lane);
         }
         self.decide(id, CollectOutcome::default(), effects);
     }
 
     fn decide(&mut self, id: AttemptId, outcome: CollectOutcome, effects: &mut Effects) {
         let Some(attempt) = self.attempts.get(&id) else { return };
-        let doubts = attempt.doubts(&self.roles, self.skew_limit);
-        let verdict = verdict::decide(attempt.failure(), outcome, doubts);
-        let next = self.next_draw(attempt.draw, &verdict);
+        let (draw, group) = (attempt.draw, attempt.group);
+        let mut verdict = verdict::decide(attempt.failure(), outcome, attempt.doubts(&self.roles));
+        if verdict.outcome().has_number()
+            && self.groups[group].tie.stay
+            && let Some(lane) = attempt.lane
+        {
+            let seats = self.lanes[lane].crew.seats.clone();
+            let home = self.groups[group].lane.map(|lane| self.lanes[lane].crew.seats.clone());
+            let home = self.groups[group].seats.clone().or(home).unwrap_or_else(|| seats.clone());
+            if home == seats {
+                self.groups[group].seats = Some(seats);
+            } else {
+                verdict = Failure::elsewhere(&home).verdict;
+            }
+        }
+        let next = self.next_draw(draw, &verdict);
         self.order_store(id, Storing { verdict, next, with_outputs: true }, effects);
     }
 
@@ -173,7 +212,7 @@ impl Scheduler {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         effects.push(Effect::StoreAttempt {
             attempt: id,
-            host: attempt.host.and_then(|host| self.hosts.get(host)).map(|host| host.name.clone()),
+            seats: attempt.lane.map(|lane| self.lanes[lane].crew.seats.clone()),
             verdict: storing.verdict.clone(),
             is_final: storing.next.is_none(),
             begun: attempt.begun,
@@ -188,16 +227,25 @@ impl Scheduler {
         if !self.attempts.get(&id).is_some_and(Attempt::is_being_stored) {
             return;
         }
-        let Some(attempt) = self.attempts.remove(&id) else { return };
+        let Some(attempt) = self.forget_attempt(id) else { return };
         let Stage::Storing(storing) = attempt.stage else { return };
-        self.unstored = self.unstored.saturating_sub(1);
+        self.unseated.remove(&id);
         self.progress.count(storing.verdict.outcome(), storing.next.is_none());
-        if let Some(host) = attempt.host.and_then(|host| self.hosts.get_mut(host)) {
-            host.stored(now, id);
-            host.forget_some(now, effects);
+        if let Some(lane) = attempt.lane {
+            self.lanes[lane].unstored.retain(|unstored| *unstored != id);
+            for position in 0..self.lanes[lane].crew.members.len() {
+                let host = self.lanes[lane].crew.members[position];
+                self.hosts[host].stored(now, id);
+                self.hosts[host].forget_some(now, effects);
+            }
+            self.mark_lane(lane);
         }
         if let Some(draw) = storing.next.filter(|_| self.is_running()) {
-            self.redraws.push_back(draw);
+            self.groups[attempt.group].redraws.push_back(draw);
+            match self.groups[attempt.group].lane {
+                Some(lane) => self.mark_lane(lane),
+                None => self.unseat(attempt.group, true),
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use drover_model::{EndKind, Outcome};
 use drover_sched::{CollectOutcome, Event, PastAttempt, Plan};
 
-use crate::desk::{Desk, attempt, name, plan, task};
+use crate::desk::{Desk, attempt, name, plan, seats, task};
 
 fn stored(id: &str, outcome: Outcome, is_final: bool) -> PastAttempt {
     PastAttempt { id: attempt(id), outcome, retriable: outcome == Outcome::Error, is_final }
@@ -126,7 +126,7 @@ fn expect_ng_when_the_host_came_back_with_another_boot_id() {
     desk.run_up("c0r1a1");
     desk.lose();
     let orders = desk.connect("c", &[]);
-    let expected = "store c0r1a1 final: ng unexpected-reboot the host rebooted while the attempt ran: boot id b \
+    let expected = "store c0r1a1 final: ng unexpected-reboot the host h rebooted while the attempt ran: boot id b \
                     before, c now";
     assert_eq!(orders, ["lease h", expected]);
 }
@@ -148,6 +148,7 @@ fn expect_longer_pauses_and_then_a_verdict_when_the_host_stays_away() {
     assert_eq!(
         desk.lose(),
         [
+            "quarantine h: h is lost: cut",
             "store c0r1a1 passing: error lost-host the host was given up: h is lost: cut",
             "store c0r2a1 passing: missing host-unavailable h is lost: cut",
             "store c0r3a1 passing: missing host-unavailable h is lost: cut",
@@ -177,7 +178,7 @@ fn expect_tries_to_count_anew_when_the_agent_reported_something_new() {
     desk.lose();
     desk.now += Duration::from_secs(2);
     assert_eq!(desk.sees(Event::TimerElapsed), ["connect h"], "the third: what it said last was no news");
-    assert_eq!(desk.lose().len(), 1, "given up");
+    assert_eq!(desk.lose()[0], "quarantine h: h is lost: cut", "given up");
 }
 
 #[test]
@@ -211,17 +212,19 @@ fn expect_queued_attempts_to_move_when_one_of_two_hosts_is_given_up() {
         ["store c0r1a1 passing: error lost-host the host was given up: h is not ours: taken"]
     );
     desk.sees(Event::HostConnected { host: name("i"), boot_id: "b".to_owned() });
-    assert_eq!(desk.sees(Event::LeaseGranted { host: name("i"), known: vec![] }), ["prepare c0r3a1"]);
-    assert_eq!(desk.sees(Event::TimerElapsed), ["journal c0r2a1@i"]);
+    assert_eq!(
+        desk.sees(Event::LeaseGranted { host: name("i"), known: vec![] }),
+        ["prepare c0r3a1", "journal c0r2a1@i"]
+    );
 }
 
 #[test]
 fn expect_an_idle_host_to_take_over_when_another_has_a_long_queue() {
     let mut desk = Desk::new(Plan { hosts: vec![name("h"), name("i")], ..plan(4) });
     desk.sees(Event::RunOpened);
-    let attempts = (1..=4).map(|n| (attempt(&format!("c0r{n}a1")), name("h"))).collect();
+    let attempts = (1..=4).map(|n| (attempt(&format!("c0r{n}a1")), seats("h"))).collect();
     assert_eq!(desk.sees(Event::AttemptsJournalled { attempts }), ["connect i", "journal c0r3a1@i c0r4a1@i"]);
-    let stale = vec![(attempt("c0r3a1"), name("h"))];
+    let stale = vec![(attempt("c0r3a1"), seats("h"))];
     desk.sees(Event::HostConnected { host: name("i"), boot_id: "b".to_owned() });
     desk.sees(Event::LeaseGranted { host: name("i"), known: vec![] });
     assert!(desk.sees(Event::AttemptsJournalled { attempts: stale }).is_empty(), "that is the old entry");
@@ -321,7 +324,10 @@ fn expect_the_host_to_be_given_up_when_a_stray_does_not_end() {
     desk.now = Duration::from_secs(6);
     assert_eq!(
         desk.sees(Event::TimerElapsed),
-        ["store c0r2a1 passing: missing host-unavailable h does not end c0r1a1.client.0"]
+        [
+            "quarantine h: h does not end c0r1a1.client.0",
+            "store c0r2a1 passing: missing host-unavailable h does not end c0r1a1.client.0"
+        ]
     );
 }
 
@@ -332,4 +338,17 @@ fn expect_nothing_to_be_forgotten_when_an_attempt_is_of_nobody() {
     let known = ["c9r1a1.client.0!"];
     assert_eq!(desk.connect("b", &known), ["lease h"], "neither journalled nor stored: left alone");
     assert_eq!(task("c9r1a1.client.0").attempt, attempt("c9r1a1"));
+}
+
+#[test]
+fn expect_a_host_given_up_at_once_and_not_quarantined_when_it_cannot_be_used() {
+    let mut desk = Desk::new(plan(1));
+    desk.sees(Event::RunOpened);
+    let orders = desk.sees(Event::HostUnusable { host: name("h"), why: "another key".into() });
+    assert!(
+        !orders.iter().any(|order| order.starts_with("quarantine") || order == "connect h"),
+        "{orders:?}"
+    );
+    let missing = "missing host-unavailable h cannot be used: another key";
+    assert!(orders.iter().any(|order| order.contains(missing)), "{orders:?}");
 }

@@ -7,3 +7,4 @@ mod endings;
 mod hosts;
 mod life;
 mod retries;
+mod seats;

@@ -6,7 +6,7 @@ use drover_sched::{CollectOutcome, Event, Plan};
 use crate::desk::{Desk, attempt, plan, task};
 
 fn journalled(desk: &mut Desk, id: &str) -> Vec<String> {
-    desk.sees(Event::AttemptsJournalled { attempts: vec![(attempt(id), crate::desk::name("h"))] })
+    desk.sees(Event::AttemptsJournalled { attempts: vec![(attempt(id), crate::desk::seats("h"))] })
 }
 
 #[test]

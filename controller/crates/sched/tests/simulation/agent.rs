@@ -42,7 +42,8 @@ struct Task {
     fate: Fate,
     /// Asked to stop; `true` to be killed.
     stop: Option<bool>,
-    may_pass: bool,
+    /// The order that released it, and how late it goes, in microseconds.
+    may_pass: Option<(u64, u64)>,
 }
 
 /// A host and its agent. The spool survives a crash of the agent; a reboot clears it.
@@ -65,6 +66,8 @@ pub struct Agent {
     pub ends: BTreeMap<TaskId, EndKind>,
     /// Tasks that truly were ready.
     pub readied: BTreeSet<TaskId>,
+    /// The orders by which tasks truly were released.
+    pub released_by: BTreeMap<TaskId, u64>,
 }
 
 impl Agent {
@@ -123,10 +126,9 @@ impl Agent {
         }
         self.ends.remove(id);
         self.readied.remove(id);
-        self.tasks.insert(
-            id.clone(),
-            Task { state: State::Sent, service, hold, fate, stop: None, may_pass: false },
-        );
+        self.released_by.remove(id);
+        self.tasks
+            .insert(id.clone(), Task { state: State::Sent, service, hold, fate, stop: None, may_pass: None });
         Ok(())
     }
 
@@ -136,9 +138,11 @@ impl Agent {
         }
     }
 
-    pub fn release(&mut self, attempt: AttemptId) {
+    pub fn release(&mut self, attempt: AttemptId, order: u64, late_us: u64) {
         for (_, task) in self.tasks.iter_mut().filter(|(id, _)| id.attempt == attempt) {
-            task.may_pass |= task.state == State::Armed;
+            if task.state == State::Armed && task.may_pass.is_none() {
+                task.may_pass = Some((order, late_us));
+            }
         }
     }
 
@@ -210,6 +214,9 @@ impl Agent {
                 if state == State::Ready {
                     self.readied.insert(id.clone());
                 }
+                if let (State::Released, Some((order, _))) = (state, task.may_pass) {
+                    self.released_by.insert(id.clone(), order);
+                }
                 self.say(id, change);
                 true
             }
@@ -245,8 +252,10 @@ fn next(task: &Task) -> Option<Move> {
         (_, Some(true), _) => end(EndKind::Killed),
         (_, Some(false), _) => end(EndKind::Stopped(Some(0))),
         (State::Started, None, _) if task.hold => Some(Move::To(State::Armed, TaskChange::Armed)),
-        (State::Armed, None, _) if !task.may_pass => None,
-        (State::Armed, None, _) => Some(Move::To(State::Released, TaskChange::Released { late_us: 3 })),
+        (State::Armed, None, _) => {
+            let (_, late_us) = task.may_pass?;
+            Some(Move::To(State::Released, TaskChange::Released { late_us }))
+        }
         (State::Started, None, Fate::NotReady) => end(EndKind::NotReady("tcp".to_owned())),
         (State::Started, None, Fate::Status(status)) if task.service => end(EndKind::Exited(status)),
         (State::Started, None, _) if task.service => Some(Move::To(State::Ready, TaskChange::Ready)),

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use drover_model::{AttemptId, EndKind, ErrorCause, MissingCause, Outcome, TaskId, TrialId, Verdict};
+use drover_model::{
+    AttemptId, EndKind, ErrorCause, MissingCause, Name, Outcome, Seats, TaskId, TrialId, Verdict,
+};
 use drover_sched::{Effect, RoleKind, Scheduler};
 
-use crate::world::{Controller, World};
+use crate::world::{Controller, World, hosts_of};
 
 type Holds = Result<(), String>;
 
@@ -18,16 +20,19 @@ pub fn of_effect(world: &World, controller: &Controller, effect: &Effect) -> Hol
     holds(controller.ended.is_none(), || format!("{effect:?} after the end"))?;
     invariant_orders_go_to_held_hosts(world, controller, effect)?;
     match effect {
-        Effect::JournalAttempts { attempts } => {
-            attempts.iter().try_for_each(|(id, _)| invariant_numbers_have_no_gaps(world, *id))
-        }
-        Effect::PrepareAttempt { attempt, host } => {
-            invariant_journalled_before_sent(world, *attempt, host.as_str())?;
+        Effect::JournalAttempts { attempts } => attempts.iter().try_for_each(|(id, seats)| {
+            invariant_numbers_have_no_gaps(world, *id)?;
+            invariant_seats_are_as_planned(world, *id, seats)
+        }),
+        Effect::PrepareAttempt { attempt, seats } => {
+            let journalled = world.journal.iter().any(|(id, at)| id == attempt && at == seats);
+            holds(journalled, || format!("{attempt} is sent to {seats}, and the journal does not say so"))?;
+            invariant_hosts_have_one_attempt_each(world, controller, *attempt, seats)?;
             invariant_finished_trials_stay_finished(world, attempt.trial)?;
-            invariant_few_are_unstored(world, controller, *attempt)
+            invariant_few_are_unstored(world, controller, *attempt, seats)
         }
         Effect::StartTask { host, task, .. } => {
-            invariant_journalled_before_sent(world, task.attempt, host.as_str())?;
+            invariant_journalled_before_sent(world, task, host)?;
             holds(controller.begun.contains(&task.attempt), || format!("{task} starts unprepared"))?;
             invariant_started_after_what_it_needs(world, task)
         }
@@ -42,7 +47,14 @@ pub fn of_effect(world: &World, controller: &Controller, effect: &Effect) -> Hol
 }
 
 /// Checks a verdict at the moment it becomes durable.
-pub fn of_store(world: &World, id: AttemptId, verdict: &Verdict, is_final: bool) -> Holds {
+pub fn of_store(
+    world: &World,
+    id: AttemptId,
+    seats: Option<&Seats>,
+    verdict: &Verdict,
+    is_final: bool,
+) -> Holds {
+    invariant_compared_trials_share_their_hosts(world, id, seats, verdict)?;
     invariant_finished_trials_stay_finished(world, id.trial)?;
     invariant_numbers_have_no_gaps(world, id)?;
     invariant_a_number_is_true(world, id, verdict)?;
@@ -52,6 +64,11 @@ pub fn of_store(world: &World, id: AttemptId, verdict: &Verdict, is_final: bool)
 
 /// Checks a run that says it is complete.
 pub fn at_the_end(world: &World, scheduler: &Scheduler) -> Holds {
+    for host in &world.given_back {
+        holds(world.agents[*host].alive().is_empty(), || {
+            format!("something runs on {}", world.hosts[*host])
+        })?;
+    }
     for trial in &world.trials {
         let finals = world.store.iter().filter(|(id, stored)| id.trial == *trial && stored.is_final).count();
         holds(finals == 1, || format!("{trial} has {finals} final verdicts at the end"))?;
@@ -71,26 +88,86 @@ pub fn at_the_end(world: &World, scheduler: &Scheduler) -> Holds {
 
 /// Nothing is ordered on a host without a lease, but to connect and to take one.
 fn invariant_orders_go_to_held_hosts(world: &World, controller: &Controller, effect: &Effect) -> Holds {
-    let host = match effect {
-        Effect::PrepareAttempt { host, .. }
-        | Effect::StartTask { host, .. }
-        | Effect::ReleaseBarrier { host, .. }
-        | Effect::StopTask { host, .. }
-        | Effect::Collect { host, .. }
-        | Effect::ForgetAttempts { host, .. }
-        | Effect::ReleaseLease { host } => host,
-        _ => return Ok(()),
-    };
-    let link = world.hosts.iter().position(|name| name == host).map(|host| &controller.links[host]);
-    holds(link.is_some_and(|link| link.epoch != 0 || link.loss_is_news()), || {
-        format!("{effect:?} without a lease")
+    if matches!(effect, Effect::AcquireLease { .. } | Effect::ConnectHost { .. }) {
+        return Ok(());
+    }
+    hosts_of(effect).iter().try_for_each(|name| {
+        let link = world.hosts.iter().position(|host| host == name).map(|host| &controller.links[host]);
+        holds(link.is_some_and(|link| link.epoch != 0 || link.loss_is_news()), || {
+            format!("{effect:?} without a lease of {name}")
+        })
     })
 }
 
-fn invariant_journalled_before_sent(world: &World, id: AttemptId, host: &str) -> Holds {
-    let journalled = world.journal.iter().any(|(journalled, at)| *journalled == id && at.as_str() == host);
-    holds(journalled, || format!("{id} is sent to {host}, and the journal does not say so"))?;
-    holds(!world.store.contains_key(&id), || format!("{id} is sent although it is stored"))
+/// The hosts are those that the plan allows: as many as asked for, all different, of the group where it has one.
+fn invariant_seats_are_as_planned(world: &World, id: AttemptId, seats: &Seats) -> Holds {
+    let group = world.groups.iter().find(|group| group.trials.contains(&id.trial)).unwrap();
+    for (index, role) in world.roles.iter().enumerate() {
+        let mut hosts = seats.of_role(index).to_vec();
+        let wanted = match role.same_host_as {
+            Some(other) => {
+                holds(hosts == seats.of_role(other), || format!("{seats} does not share hosts"))?;
+                world.roles[other].hosts
+            }
+            None => role.hosts,
+        };
+        let apart = role.other_host_than.iter().flat_map(|other| seats.of_role(*other));
+        holds(!apart.into_iter().any(|other| hosts.contains(other)), || format!("{seats} shares hosts"))?;
+        if let Some(host) = group.host.filter(|_| role.pinned) {
+            holds(hosts == [world.hosts[host].clone()], || format!("{seats} is not on the host of {id}"))?;
+        }
+        hosts.sort();
+        hosts.dedup();
+        holds(hosts.len() == usize::try_from(wanted).unwrap(), || format!("{seats} has other numbers"))?;
+    }
+    Ok(())
+}
+
+fn invariant_hosts_have_one_attempt_each(
+    world: &World,
+    controller: &Controller,
+    id: AttemptId,
+    seats: &Seats,
+) -> Holds {
+    seats.hosts().into_iter().try_for_each(|name| {
+        let host = world.hosts.iter().position(|host| host == name).unwrap();
+        let holder = controller.holders[host];
+        // All its tasks may be over while the order to collect waits for a connection.
+        let is_over = |holder: AttemptId| {
+            world.agents.iter().any(|agent| agent.ends.keys().any(|task| task.attempt == holder))
+                && !world.agents.iter().any(|agent| agent.alive().contains(&holder))
+        };
+        holds(holder.is_none_or(|holder| holder == id || is_over(holder)), || {
+            format!("{id} begins on {name}, which {holder:?} has")
+        })
+    })
+}
+
+/// Trials of a group that stays have their numbers from the same hosts.
+fn invariant_compared_trials_share_their_hosts(
+    world: &World,
+    id: AttemptId,
+    seats: Option<&Seats>,
+    verdict: &Verdict,
+) -> Holds {
+    let group = world.groups.iter().find(|group| group.trials.contains(&id.trial)).unwrap();
+    if !group.stay || !verdict.outcome().has_number() {
+        return Ok(());
+    }
+    let mut others = world.store.iter().filter(|(other, stored)| {
+        group.trials.contains(&other.trial) && stored.verdict.outcome().has_number()
+    });
+    let elsewhere = others.find(|(_, stored)| stored.seats.as_deref() != seats);
+    holds(elsewhere.is_none(), || format!("{id} has a number from {seats:?}, {elsewhere:?} from elsewhere"))
+}
+
+fn invariant_journalled_before_sent(world: &World, task: &TaskId, host: &Name) -> Holds {
+    let role = world.roles.iter().position(|role| role.name == task.role).unwrap();
+    let journalled = world.journal.iter().any(|(id, seats)| {
+        *id == task.attempt && seats.host(role, task.instance, world.roles[role].instances) == Some(host)
+    });
+    holds(journalled, || format!("{task} is sent to {host}, and the journal does not say so"))?;
+    holds(!world.store.contains_key(&task.attempt), || format!("{task} is sent although it is stored"))
 }
 
 fn invariant_finished_trials_stay_finished(world: &World, trial: TrialId) -> Holds {
@@ -104,10 +181,11 @@ fn invariant_numbers_have_no_gaps(world: &World, id: AttemptId) -> Holds {
     holds(id.number == expected, || format!("{id} follows on {stored} stored attempts"))
 }
 
-/// A new attempt is begun only while fewer than the limit are over and not stored.
-fn invariant_few_are_unstored(world: &World, controller: &Controller, id: AttemptId) -> Holds {
+/// A new attempt is begun only while fewer than the limit are over and not stored, on the same hosts.
+fn invariant_few_are_unstored(world: &World, controller: &Controller, id: AttemptId, seats: &Seats) -> Holds {
     let limit = usize::try_from(world.unstored_limit).unwrap();
-    let unstored = controller.unstored.iter().filter(|other| **other != id).count();
+    let at_these = |other: &AttemptId| world.journal.iter().any(|(id, at)| id == other && **at == *seats);
+    let unstored = controller.unstored.iter().filter(|other| **other != id && at_these(other)).count();
     // An interruption lets go of attempts whose host is away: they do not count any more.
     let counts = controller.interrupts == 0 && !controller.begun.contains(&id);
     holds(unstored < limit || !counts, || format!("{id} is begun while {unstored} attempts are not stored"))
@@ -128,13 +206,23 @@ fn invariant_started_after_what_it_needs(world: &World, task: &TaskId) -> Holds 
         });
         holds(satisfied, || format!("{task} starts before {needed} allows it"))?;
     }
+    let (_, seats) = world.journal.iter().find(|(id, _)| *id == task.attempt).unwrap();
+    for after in role.after.iter().filter(|after| world.roles[**after].reach) {
+        let role = world.roles.iter().position(|role| role.name == task.role).unwrap();
+        let apart = seats.of_role(role).iter().any(|host| !seats.of_role(*after).contains(host));
+        let reached = world.reached_roles.contains(&(task.attempt, world.roles[*after].name.clone()));
+        holds(!apart || reached, || {
+            format!("{task} starts, and nobody knows whether it reaches its service")
+        })?;
+    }
     Ok(())
 }
 
 fn tasks_of(world: &World, attempt: AttemptId, role: usize) -> Vec<TaskId> {
     let role = &world.roles[role];
     let id = |instance| TaskId { attempt, role: role.name.clone(), instance };
-    (0..role.instances).map(id).collect()
+    let hosts = role.same_host_as.map_or(role.hosts, |other| world.roles[other].hosts);
+    (0..role.instances * hosts).map(id).collect()
 }
 
 /// Where a number may be shown, all clients truly did their work, all services truly were ready and did not crash, and
@@ -156,11 +244,29 @@ fn invariant_a_number_is_true(world: &World, id: AttemptId, verdict: &Verdict) -
             holds(good, || format!("{id} is {verdict:?}, but {task} ended {end:?}, ready: {ready}"))?;
         }
     }
+    invariant_clients_started_together(world, id)?;
     let ngs = world
         .store
         .iter()
         .filter(|(other, stored)| other.trial == id.trial && stored.verdict.outcome() == Outcome::Ng);
     holds(ngs.count() == 0 || verdict.outcome() == Outcome::Suspect, || format!("{id} hides an ng"))
+}
+
+/// Tasks that were held together were released by one order.
+fn invariant_clients_started_together(world: &World, id: AttemptId) -> Holds {
+    for role in world.roles.iter().filter(|role| role.kind == RoleKind::Awaited) {
+        let mut group = world.roles.iter().enumerate();
+        let together =
+            group.by_ref().filter(|(_, other)| other.kind == RoleKind::Awaited && other.after == role.after);
+        let tasks = together.flat_map(|(index, _)| tasks_of(world, id, index));
+        let orders: BTreeSet<u64> = tasks
+            .filter_map(|task| world.agents.iter().find_map(|agent| agent.released_by.get(&task)).copied())
+            .collect();
+        holds(orders.len() < 2, || {
+            format!("{id} has a number, and its clients were released by {orders:?}")
+        })?;
+    }
+    Ok(())
 }
 
 /// What nothing happened to does not fail, and nothing is cancelled unless a controller cut something short.
@@ -172,8 +278,12 @@ fn invariant_a_failure_has_a_cause(world: &World, id: AttemptId, verdict: &Verdi
         Verdict::Ok | Verdict::Suspect { .. } => true,
         Verdict::Ng { .. } => harmed,
         Verdict::Error { cause: ErrorCause::LostHost, .. } => host_lost,
+        Verdict::Error { cause: ErrorCause::StartSkew, .. } => harmed || host_lost || world.lives > 1,
         Verdict::Error { .. } => harmed,
-        Verdict::Missing { cause: MissingCause::Cancelled, .. } => world.ever_cut_short || harmed,
+        // A former controller may have ended it because of a host that was lost then, and is back.
+        Verdict::Missing { cause: MissingCause::Cancelled, .. } => {
+            world.ever_cut_short || harmed || (host_lost && world.lives > 1)
+        }
         Verdict::Missing { cause: MissingCause::HostUnavailable, .. } => host_lost,
         Verdict::Missing { .. } => harmed,
     };

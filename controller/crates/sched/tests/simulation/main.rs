@@ -21,7 +21,7 @@ use world::World;
 const HISTORIES: u64 = 20_000;
 
 /// Verdicts, causes and ends that a few hundred histories must come across, or they prove little.
-const TO_BE_REACHED: [&str; 23] = [
+const TO_BE_REACHED: [&str; 26] = [
     "ok",
     "suspect",
     "ng",
@@ -33,6 +33,9 @@ const TO_BE_REACHED: [&str; 23] = [
     "unexpected-reboot",
     "agent-lost",
     "lost-host",
+    "unreachable",
+    "start-skew",
+    "quarantined",
     "command",
     "port-taken",
     "template",

@@ -3,18 +3,27 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
-use drover_model::{AttemptId, ErrorCause, Name, RunId, TrialId, Verdict};
+use drover_model::{AttemptId, Name, RunId, Seats, TrialId, Verdict};
 use drover_sched::{
-    CollectOutcome, Effect, Effects, Ended, Event, PastAttempt, Plan, Reconnect, RoleKind, RoleShape,
+    CollectOutcome, Effect, Effects, Ended, Event, Group, PastAttempt, Plan, Reconnect, RoleKind, RoleShape,
     Scheduler,
 };
 
-use crate::{agent::Agent, invariants, rng::Rng, shapes};
+use crate::{
+    agent::Agent,
+    invariants,
+    rng::Rng,
+    shapes::{self, Share},
+};
 
+mod calls;
 mod misfortune;
+
+pub use calls::hosts_of;
 
 /// One controller's life.
 pub struct Controller {
@@ -29,6 +38,12 @@ pub struct Controller {
     /// Attempts begun by this controller, or ordered to be collected, and not known to be stored.
     pub begun: BTreeSet<AttemptId>,
     pub unstored: BTreeSet<AttemptId>,
+    /// By host: the attempt that has it.
+    pub holders: Vec<Option<AttemptId>>,
+    /// Orders that concern several hosts, by number.
+    calls: BTreeMap<u64, calls::Call>,
+    /// Their answers.
+    answers: VecDeque<calls::Answer>,
     pub interrupts: u32,
     pub ended: Option<Ended>,
 }
@@ -44,7 +59,8 @@ pub struct Link {
     lost: bool,
     /// Last spooled event delivered.
     cursor: u64,
-    to_agent: VecDeque<Effect>,
+    /// Orders; those that concern several hosts have a number.
+    to_agent: VecDeque<(Effect, Option<u64>)>,
     to_controller: VecDeque<Event>,
 }
 
@@ -58,6 +74,7 @@ impl Link {
 /// A stored attempt.
 #[derive(Debug)]
 pub struct Stored {
+    pub seats: Option<Arc<Seats>>,
     pub verdict: Verdict,
     pub is_final: bool,
 }
@@ -70,6 +87,8 @@ pub struct World {
     pub hosts: Vec<Name>,
     pub roles: Vec<RoleShape>,
     pub trials: Vec<TrialId>,
+    pub groups: Vec<Share>,
+    wait_for_hosts: bool,
     pub retries: u32,
     pub after_ng: u32,
     window: u32,
@@ -81,12 +100,18 @@ pub struct World {
     calm: bool,
     pub agents: Vec<Agent>,
     pub store: BTreeMap<AttemptId, Stored>,
-    pub journal: Vec<(AttemptId, Name)>,
+    pub journal: Vec<(AttemptId, Arc<Seats>)>,
+    /// Services that truly were reached by those that need them.
+    pub reached_roles: BTreeSet<(AttemptId, Name)>,
+    /// Hosts that the present controller has given back.
+    pub given_back: BTreeSet<usize>,
+    /// Orders that concern several hosts, so far.
+    calls: u64,
     /// Attempts harmed by something outside of an agent.
     pub harmed: BTreeSet<AttemptId>,
     pub ever_cut_short: bool,
     pub ever_lost: bool,
-    lives: u32,
+    pub lives: u32,
     /// Causes of verdicts, and ends of runs, that occurred.
     pub reached: BTreeSet<&'static str>,
     /// What happened, if anybody wants to know.
@@ -98,20 +123,24 @@ type Outcome = Result<(), String>;
 impl World {
     pub fn new(seed: u64, log: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let hosts = 1 + [0, 0, 0, 1, 2][rng.below(5)];
+        let hosts = 1 + [0, 0, 1, 2, 2, 3, 4][rng.below(7)];
         let trials = 1 + rng.below(10);
         let faults = [0, 10, 40, 120][rng.below(4)];
         let pick = |rng: &mut Rng, from: u32, to: u32| {
             from + u32::try_from(rng.below(usize::try_from(to).unwrap())).unwrap()
         };
+        let roles = shapes::roles(&mut rng, hosts);
+        let trials: Vec<TrialId> = (0..u32::try_from(trials).unwrap())
+            .map(|n| TrialId { cell: n / 2, repetition: n % 2 + 1 })
+            .collect();
         Self {
             now: Duration::ZERO,
             run: shapes::run(),
             hosts: (0..hosts).map(|host| format!("h{host}").parse().unwrap()).collect(),
-            roles: shapes::roles(&mut rng),
-            trials: (0..u32::try_from(trials).unwrap())
-                .map(|n| TrialId { cell: n / 2, repetition: n % 2 + 1 })
-                .collect(),
+            roles,
+            groups: shapes::groups(&mut rng, &trials, hosts),
+            trials,
+            wait_for_hosts: rng.chance(300),
             retries: pick(&mut rng, 0, 4),
             after_ng: pick(&mut rng, 0, 3),
             window: pick(&mut rng, 1, 5),
@@ -122,6 +151,9 @@ impl World {
             agents: (0..hosts).map(|_| Agent::default()).collect(),
             store: BTreeMap::new(),
             journal: Vec::new(),
+            reached_roles: BTreeSet::new(),
+            given_back: BTreeSet::new(),
+            calls: 0,
             harmed: BTreeSet::new(),
             ever_cut_short: false,
             ever_lost: false,
@@ -158,6 +190,7 @@ impl World {
 
     fn bear(&mut self) -> Controller {
         self.lives += 1;
+        self.given_back.clear();
         if self.lives > 8 {
             self.calm_down();
         }
@@ -167,8 +200,12 @@ impl World {
             self.store.iter().map(|(id, stored)| PastAttempt::new(*id, &stored.verdict, stored.is_final));
         let plan = Plan {
             run: self.run,
-            order: self.trials.clone().into(),
             hosts: self.hosts.clone(),
+            groups: self
+                .groups
+                .iter()
+                .map(|share| Group { order: share.trials.clone().into(), stay: share.stay, host: share.host })
+                .collect(),
             roles: self.roles.clone(),
             retries: self.retries,
             after_ng: self.after_ng,
@@ -180,8 +217,10 @@ impl World {
                 first_delay: Duration::from_millis(100),
                 max_delay: Duration::from_secs(1),
             },
+            wait_for_hosts: self.wait_for_hosts,
         };
-        let scheduler = Scheduler::new(plan, past, self.journal.iter().cloned()).unwrap();
+        let journalled = self.journal.iter().map(|(id, seats)| (*id, Seats::clone(seats)));
+        let scheduler = Scheduler::new(plan, past, journalled).unwrap();
         Controller {
             scheduler,
             links: self.hosts.iter().map(|_| Link::default()).collect(),
@@ -191,6 +230,9 @@ impl World {
             late: VecDeque::new(),
             begun: BTreeSet::new(),
             unstored: BTreeSet::new(),
+            holders: vec![None; self.hosts.len()],
+            calls: BTreeMap::new(),
+            answers: VecDeque::new(),
             interrupts: 0,
             ended: None,
         }
@@ -265,6 +307,11 @@ impl World {
         {
             return Some(event);
         }
+        if self.rng.chance(300)
+            && let Some(event) = controller.next_answer()
+        {
+            return Some(event);
+        }
         let link = &mut controller.links[host];
         if let Some(event) = link.to_controller.pop_front() {
             return Some(event);
@@ -278,7 +325,8 @@ impl World {
             link.cursor = *seq;
             return Some(Event::TaskChanged { task: task.clone(), change: change.clone() });
         }
-        controller.from_store.pop_front().or_else(|| controller.late.pop_front())
+        let other = controller.from_store.pop_front().or_else(|| controller.late.pop_front());
+        other.or_else(|| controller.next_answer())
     }
 
     fn deliver(&mut self, controller: &mut Controller, event: Event) -> Outcome {
@@ -314,25 +362,38 @@ impl World {
     }
 
     fn carry_out(&mut self, controller: &mut Controller, effect: Effect) -> Outcome {
-        let host = match &effect {
+        match &effect {
             Effect::ConnectHost { host } => {
                 let host = self.index(host);
                 let cursor = controller.links[host].cursor;
                 self.cut(controller, host)?;
                 controller.links[host] = Link { cursor, ..Link::default() };
-                host
             }
-            Effect::AcquireLease { host }
-            | Effect::ReleaseLease { host }
-            | Effect::PrepareAttempt { host, .. }
-            | Effect::StartTask { host, .. }
-            | Effect::ReleaseBarrier { host, .. }
-            | Effect::StopTask { host, .. }
-            | Effect::Collect { host, .. }
-            | Effect::ForgetAttempts { host, .. } => self.index(host),
+            Effect::PrepareAttempt { attempt, seats } => {
+                controller.begun.insert(*attempt);
+                for host in seats.hosts() {
+                    let host = self.index(host);
+                    controller.holders[host] = Some(*attempt);
+                }
+            }
+            Effect::Collect { attempt, .. } => {
+                controller.unstored.insert(*attempt);
+                controller.let_go(*attempt);
+            }
             Effect::JournalAttempts { .. } | Effect::StoreAttempt { .. } => {
+                if let Effect::StoreAttempt { attempt, .. } = &effect {
+                    controller.let_go(*attempt);
+                }
                 controller.to_store.push_back(effect);
                 return Ok(());
+            }
+            Effect::QuarantineHost { .. } => {
+                self.reached.insert("quarantined");
+                return Ok(());
+            }
+            Effect::ReleaseLease { host } => {
+                let host = self.index(host);
+                self.given_back.insert(host);
             }
             Effect::Finish { ended, .. } => {
                 self.reached.insert(match ended {
@@ -344,23 +405,15 @@ impl World {
                 controller.ended = Some(ended.clone());
                 return Ok(());
             }
-        };
-        match &effect {
-            Effect::PrepareAttempt { attempt, .. } => {
-                controller.begun.insert(*attempt);
-            }
-            Effect::Collect { attempt, .. } => {
-                controller.unstored.insert(*attempt);
-            }
             _ => {}
         }
-        controller.links[host].to_agent.push_back(effect);
+        self.send(controller, effect);
         Ok(())
     }
 
     /// The agent carries out the oldest order that has reached it.
     fn agent_works(&mut self, controller: &mut Controller, host: usize) -> Result<bool, String> {
-        let Some(order) = controller.links[host].to_agent.pop_front() else { return Ok(false) };
+        let Some((order, call)) = controller.links[host].to_agent.pop_front() else { return Ok(false) };
         let faults = if self.calm { 0 } else { self.faults };
         let name = self.hosts[host].clone();
         let agent = &mut self.agents[host];
@@ -390,13 +443,10 @@ impl World {
                 Some(Event::LeaseGranted { host: name, known: agent.known() })
             }
             _ if fenced => None,
-            Effect::PrepareAttempt { attempt, .. } if self.rng.chance(faults / 4) => {
-                self.harmed.insert(attempt);
-                let verdict =
-                    Verdict::Error { cause: ErrorCause::Template, detail: "of the world".to_owned() };
-                Some(Event::AttemptUnprepared { attempt, verdict })
+            order if call.is_some() => {
+                self.part_of_call(controller, host, &order, call.unwrap());
+                None
             }
-            Effect::PrepareAttempt { attempt, .. } => Some(Event::AttemptPrepared { attempt }),
             Effect::StartTask { task, .. } if self.rng.chance(faults / 4) && !agent.knows_task(&task) => {
                 self.harmed.insert(task.attempt);
                 Some(Event::TaskRefused { task, why: "of the world".to_owned() })
@@ -407,25 +457,9 @@ impl World {
                 agent.start(&mut self.rng, &task, service, hold, faults)?;
                 None
             }
-            Effect::ReleaseBarrier { attempt, .. } if self.rng.chance(faults / 4) => {
-                self.harmed.insert(attempt);
-                Some(Event::BarrierFailed { attempt, why: "of the world".to_owned() })
-            }
-            Effect::ReleaseBarrier { attempt, .. } => {
-                agent.release(attempt);
-                None
-            }
             Effect::StopTask { task, kill, .. } => {
                 agent.stop(&task, kill);
                 None
-            }
-            Effect::Collect { attempt, .. } => {
-                let mut outcome = CollectOutcome::default();
-                if !agent.knows(attempt) || self.rng.chance(faults / 4) {
-                    self.harmed.insert(attempt);
-                    outcome.failed = Some((ErrorCause::AgentLost, "its outputs are gone".to_owned()));
-                }
-                Some(Event::Collected { attempt, outcome })
             }
             Effect::ForgetAttempts { attempts, .. } => {
                 for attempt in &attempts {
@@ -456,9 +490,9 @@ impl World {
                 Event::JournalFailed { why, disk_full }
             }
             Effect::JournalAttempts { attempts } => {
-                for (attempt, host) in &attempts {
+                for (attempt, seats) in &attempts {
                     self.journal.retain(|(journalled, _)| journalled != attempt);
-                    self.journal.push((*attempt, host.clone()));
+                    self.journal.push((*attempt, seats.clone()));
                 }
                 Event::AttemptsJournalled { attempts }
             }
@@ -466,11 +500,11 @@ impl World {
                 self.harmed.insert(attempt);
                 Event::StoreFailed { attempt, why, disk_full }
             }
-            Effect::StoreAttempt { attempt, verdict, is_final, .. } => {
-                invariants::of_store(self, attempt, &verdict, is_final)?;
+            Effect::StoreAttempt { attempt, seats, verdict, is_final, .. } => {
+                invariants::of_store(self, attempt, seats.as_deref(), &verdict, is_final)?;
                 self.reached.insert(verdict.outcome().as_str());
                 self.reached.insert(verdict.cause());
-                self.store.insert(attempt, Stored { verdict, is_final });
+                self.store.insert(attempt, Stored { seats, verdict, is_final });
                 Event::AttemptStored { attempt }
             }
             other => return Err(format!("{other:?} is no order for the store")),

@@ -38,6 +38,18 @@ impl Interned {
     }
 }
 
+/// `web1,web2`; empty if there are none.
+pub(super) fn names_to_text(names: &[Name]) -> String {
+    names.iter().map(Name::as_str).collect::<Vec<_>>().join(",")
+}
+
+pub(super) fn names_from_text(text: &str, interned: &mut Interned) -> Result<Vec<Name>, DecodeError> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    text.split(',').map(|name| interned.name(name)).collect()
+}
+
 /// `{"conn_per_s":1234.5}`, in the order given.
 pub(super) fn metrics_to_text(metrics: &[(Name, f64)]) -> serde_json::Result<String> {
     struct Metrics<'a>(&'a [(Name, f64)]);

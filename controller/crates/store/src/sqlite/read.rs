@@ -2,22 +2,26 @@
 
 use std::time::Duration;
 
-use drover_model::{AttemptId, HostFacts, IdError, Name, NameError, Outcome, RunId, TrialId};
+use drover_model::{
+    AttemptId, HostFacts, IdError, Name, NameError, Outcome, RunId, Seats, SeatsError, TrialId,
+};
 use rusqlite::{Params, Row, params};
 
 use super::{
     SqliteStore,
-    codec::{Interned, metrics_from_text, state_from_text, values_from_text, verdict_from_text},
+    codec::{
+        Interned, metrics_from_text, names_from_text, state_from_text, values_from_text, verdict_from_text,
+    },
     write::Db,
 };
 use crate::{
-    AttemptHistory, AttemptRecord, CellRecord, Change, Intent, OutcomeCounts, RunName, RunRecord, RunResults,
-    RunSummary, Store, StoreError, TaskRecord, error::DecodeError,
+    AttemptHistory, AttemptRecord, CellRecord, Change, Intent, OutcomeCounts, Quarantine, RunName, RunRecord,
+    RunResults, RunSummary, Store, StoreError, TaskRecord, error::DecodeError,
 };
 
 /// Columns of [`attempt_row`], in its order.
 const ATTEMPT: &str =
-    "cell, repetition, number, host, boot_id, started_unix_us, elapsed_ns, start_skew_us, is_final,
+    "cell, repetition, number, hosts, boot_ids, started_unix_us, elapsed_ns, start_skew_us, is_final,
                        metrics, verdict";
 const BY_ID: &str = "run_no = ?1 AND cell = ?2 AND repetition = ?3 AND number = ?4";
 const IN_ORDER: &str = "ORDER BY run_no, cell, repetition, number";
@@ -39,7 +43,7 @@ macro_rules! row_error_from {
 }
 row_error_from!(
     rusqlite::Error => Sqlite, DecodeError => Decode, serde_json::Error => Decode, IdError => Decode,
-    NameError => Decode
+    NameError => Decode, SeatsError => Decode
 );
 
 impl Db<'_> {
@@ -205,8 +209,8 @@ fn id_row(row: &Row<'_>, run: RunId) -> Result<AttemptId, RowError> {
 fn attempt_row(row: &Row<'_>, run: RunId, interned: &mut Interned) -> Result<AttemptRecord, RowError> {
     Ok(AttemptRecord {
         id: id_row(row, run)?,
-        host: interned.name(text(row, 3)?)?,
-        boot_id: row.get(4)?,
+        hosts: names_from_text(text(row, 3)?, interned)?,
+        boot_ids: serde_json::from_str(text(row, 4)?)?,
         started_unix_us: unsigned(row, 5)?,
         elapsed: Duration::from_nanos(unsigned(row, 6)?),
         start_skew_us: optional_unsigned(row, 7)?,
@@ -276,18 +280,23 @@ impl Store for SqliteStore {
     }
 
     fn journalled(&self, run: RunId) -> Result<Vec<Intent>, StoreError> {
-        let select = format!(
-            "SELECT cell, repetition, number, host, at_unix_us FROM journal
-             WHERE run_no = ?1 AND NOT EXISTS (
-                 SELECT 1 FROM attempts a WHERE a.run_no = journal.run_no AND a.cell = journal.cell
-                     AND a.repetition = journal.repetition AND a.number = journal.number
-             ) {IN_ORDER}"
-        );
-        let mut interned = Interned::default();
+        let select = "SELECT cell, repetition, number, seats, at_unix_us FROM journal WHERE run_no = ?1
+                      ORDER BY at_unix_us, journal_no";
         self.snapshot(|db| {
-            db.rows(&format!("the journal of run {run}"), &select, [db.run_no(run)?], |row| {
-                let host = interned.name(text(row, 3)?)?;
-                Ok(Intent { id: id_row(row, run)?, host, at_unix_us: unsigned(row, 4)? })
+            db.rows(&format!("the journal of run {run}"), select, [db.run_no(run)?], |row| {
+                let seats = text(row, 3)?.parse::<Seats>()?;
+                Ok(Intent { id: id_row(row, run)?, seats, at_unix_us: unsigned(row, 4)? })
+            })
+        })
+    }
+
+    fn quarantined(&self) -> Result<Vec<Quarantine>, StoreError> {
+        let select = "SELECT host, why, since_unix_ms FROM quarantine ORDER BY host";
+        self.db().rows("a quarantined host", select, [], |row| {
+            Ok(Quarantine {
+                host: text(row, 0)?.parse::<Name>()?,
+                why: row.get(1)?,
+                since_unix_ms: unsigned(row, 2)?,
             })
         })
     }

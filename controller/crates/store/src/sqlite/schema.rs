@@ -53,16 +53,23 @@ CREATE TABLE hosts (
     UNIQUE (run_no, name)
 ) STRICT;
 
+CREATE TABLE quarantine (
+    host          TEXT PRIMARY KEY,
+    why           TEXT NOT NULL,
+    since_unix_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE journal (
+    journal_no INTEGER PRIMARY KEY,
     run_no     INTEGER NOT NULL,
     cell       INTEGER NOT NULL,
     repetition INTEGER NOT NULL,
     number     INTEGER NOT NULL,
-    host       TEXT NOT NULL,
+    seats      TEXT NOT NULL,
     at_unix_us INTEGER NOT NULL,
-    PRIMARY KEY (run_no, cell, repetition, number),
+    UNIQUE (run_no, cell, repetition, number),
     FOREIGN KEY (run_no, cell) REFERENCES cells
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TABLE attempts (
     run_no          INTEGER NOT NULL,
@@ -72,8 +79,8 @@ CREATE TABLE attempts (
     outcome         TEXT NOT NULL,
     cause           TEXT NOT NULL,
     is_final        INTEGER NOT NULL,
-    host            TEXT NOT NULL,
-    boot_id         TEXT NOT NULL,
+    hosts           TEXT NOT NULL,
+    boot_ids        TEXT NOT NULL,
     started_unix_us INTEGER NOT NULL,
     elapsed_ns      INTEGER NOT NULL,
     start_skew_us   INTEGER,

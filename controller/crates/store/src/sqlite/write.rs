@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::{
     SqliteStore,
-    codec::{metrics_to_text, state_to_text, verdict_to_text},
+    codec::{metrics_to_text, names_to_text, state_to_text, verdict_to_text},
 };
 use crate::{
-    AttemptRecord, CellRecord, Change, Intent, RunRecord, RunState, StoreError, TaskRecord,
+    AttemptRecord, CellRecord, Change, Intent, Quarantine, RunRecord, RunState, StoreError, TaskRecord,
     limits::{admit, fits_column},
 };
 
@@ -126,6 +126,8 @@ impl Db<'_> {
         match change {
             Change::State { run, state, ended_unix_ms } => self.set_state(run, state, ended_unix_ms),
             Change::Host { run, name, facts } => self.record_host(run, name, facts),
+            Change::Quarantine(quarantine) => self.quarantine(quarantine),
+            Change::Release(host) => self.release(host),
             Change::Journal(intents) => intents.iter().try_for_each(|intent| self.journal(intent)),
             Change::Finish(record) => self.finish(record),
             Change::Replace(record) => self.replace(record),
@@ -146,30 +148,27 @@ impl Db<'_> {
         self.execute(insert, params![run_no, name.as_str(), json(facts, "the facts of a host")?]).map(drop)
     }
 
+    fn quarantine(&self, quarantine: &Quarantine) -> Result<(), StoreError> {
+        let since = fits_column(quarantine.since_unix_ms, "the time of a quarantine")?;
+        let upsert = "INSERT INTO quarantine (host, why, since_unix_ms) VALUES (?1, ?2, ?3)
+                      ON CONFLICT DO UPDATE SET why = excluded.why, since_unix_ms = excluded.since_unix_ms";
+        self.execute(upsert, params![quarantine.host.as_str(), quarantine.why, since]).map(drop)
+    }
+
+    fn release(&self, host: &Name) -> Result<(), StoreError> {
+        self.execute("DELETE FROM quarantine WHERE host = ?1", [host.as_str()]).map(drop)
+    }
+
     fn journal(&self, intent: &Intent) -> Result<(), StoreError> {
         let id = intent.id;
         let run_no = self.run_no(id.run)?;
         let at = fits_column(intent.at_unix_us, "the time of an intent")?;
-        let insert = "INSERT INTO journal (run_no, cell, repetition, number, host, at_unix_us)
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+        // A new row, so that it comes after all others.
+        let upsert = "INSERT OR REPLACE INTO journal (run_no, cell, repetition, number, seats, at_unix_us)
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let (cell, repetition, number) = (id.trial.cell, id.trial.repetition, id.number);
-        let columns = params![run_no, cell, repetition, number, intent.host.as_str(), at];
-        if self.execute_in_cell(&id, insert, columns)? == 1 {
-            return Ok(());
-        }
-        let known: String = self
-            .conn
-            .prepare_cached(
-                "SELECT host FROM journal WHERE run_no = ?1 AND cell = ?2 AND repetition = ?3 AND number = ?4",
-            )
-            .and_then(|mut select| {
-                select.query_row(params![run_no, cell, repetition, number], |row| row.get(0))
-            })
-            .map_err(|source| self.failed(source))?;
-        let host: Name = known.parse().map_err(|error: drover_model::NameError| {
-            StoreError::decode(format!("the host of attempt {id}"), error)
-        })?;
-        if host == intent.host { Ok(()) } else { Err(StoreError::AlreadyJournalled { id, host }) }
+        let columns = params![run_no, cell, repetition, number, intent.seats.to_string(), at];
+        self.execute_in_cell(&id, upsert, columns).map(drop)
     }
 
     fn finish(&self, record: &AttemptRecord) -> Result<(), StoreError> {
@@ -205,8 +204,8 @@ impl Db<'_> {
             record.verdict.outcome().as_str(),
             record.verdict.cause(),
             record.is_final,
-            record.host.as_str(),
-            record.boot_id,
+            names_to_text(&record.hosts),
+            json(&record.boot_ids, "the boots of an attempt")?,
             fits_column(record.started_unix_us, "the start time of an attempt")?,
             fits_column(record.elapsed.as_nanos(), "the duration of an attempt")?,
             skew,
@@ -215,12 +214,12 @@ impl Db<'_> {
             tasks_no,
         ];
         let upsert = "
-            INSERT INTO attempts (run_no, cell, repetition, number, outcome, cause, is_final, host, boot_id,
+            INSERT INTO attempts (run_no, cell, repetition, number, outcome, cause, is_final, hosts, boot_ids,
                                   started_unix_us, elapsed_ns, start_skew_us, metrics, verdict, tasks_no)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
             ON CONFLICT DO UPDATE SET
                 outcome = excluded.outcome, cause = excluded.cause, is_final = excluded.is_final,
-                host = excluded.host, boot_id = excluded.boot_id, started_unix_us = excluded.started_unix_us,
+                hosts = excluded.hosts, boot_ids = excluded.boot_ids, started_unix_us = excluded.started_unix_us,
                 elapsed_ns = excluded.elapsed_ns, start_skew_us = excluded.start_skew_us,
                 metrics = excluded.metrics, verdict = excluded.verdict, tasks_no = excluded.tasks_no";
         self.execute_in_cell(&id, upsert, columns).map(drop)

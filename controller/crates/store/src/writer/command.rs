@@ -2,7 +2,7 @@
 
 use drover_model::{HostFacts, Name, RunId};
 
-use crate::{AttemptRecord, Change, DirError, Intent, RawOutput, RunState, StoreError};
+use crate::{AttemptRecord, Change, DirError, Intent, Quarantine, RawOutput, RunState, StoreError};
 
 /// Names a command in the answers. Chosen by who submits it; the writer does not look at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +29,8 @@ pub enum Command {
         /// What it says of itself.
         facts: Box<HostFacts>,
     },
+    /// [`Change::Quarantine`].
+    Quarantine(Quarantine),
     /// [`Change::Journal`].
     Journal(Vec<Intent>),
     /// [`Change::Finish`], after its outputs are safe.
@@ -51,6 +53,7 @@ impl Command {
                 Change::State { run: *run, state: *state, ended_unix_ms: *ended_unix_ms }
             }
             Self::Host { run, name, facts } => Change::Host { run: *run, name, facts },
+            Self::Quarantine(quarantine) => Change::Quarantine(quarantine),
             Self::Journal(intents) => Change::Journal(intents),
             Self::Finish { record, .. } => Change::Finish(record),
             Self::Replace(record) => Change::Replace(record),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use drover_model::{Doubt, DoubtKind, Outcome, Verdict};
 use drover_store::{
     AttemptHistory, AttemptRecord, Change, FindError, MAX_ARGV_BYTES, MAX_DETAIL_BYTES, MAX_DOUBTS,
-    MAX_SAMPLES, MAX_TAIL_BYTES, MemoryStore, OutcomeCounts, RunState, SqliteStore, Store, StoreError,
-    bounded,
+    MAX_SAMPLES, MAX_TAIL_BYTES, MemoryStore, OutcomeCounts, Quarantine, RunState, SqliteStore, Store,
+    StoreError, bounded,
 };
 use proptest::{
     prelude::*,
@@ -73,8 +73,9 @@ conformance! {
     expect_no_run_when_two_of_its_cells_share_a_position,
     expect_state_and_end_when_a_run_ended,
     expect_the_latest_facts_in_order_of_arrival_when_a_host_is_recorded_again,
-    expect_an_intent_until_its_attempt_is_finished,
-    expect_a_refusal_when_an_attempt_is_journalled_on_two_hosts,
+    expect_every_intent_in_the_order_of_its_last_word,
+    expect_the_latest_seats_when_an_attempt_is_journalled_again_elsewhere,
+    expect_the_latest_reason_when_a_host_is_quarantined_again_and_none_when_it_is_released,
     expect_attempts_in_order_when_they_arrive_in_disorder,
     expect_no_tasks_when_loaded_for_a_table,
     expect_the_first_record_when_an_attempt_is_finished_twice,
@@ -143,25 +144,49 @@ fn expect_the_latest_facts_in_order_of_arrival_when_a_host_is_recorded_again(sub
     assert_eq!(hosts, [(name("zeta"), facts("6.3")), (name("alpha"), facts("6.2"))]);
 }
 
-fn expect_an_intent_until_its_attempt_is_finished(subject: &mut dyn Subject) {
+fn expect_every_intent_in_the_order_of_its_last_word(subject: &mut dyn Subject) {
     let store = with_run(subject);
     let (a, b) = (attempt_id(run_id(1), 2, 1, 1), attempt_id(run_id(1), 0, 2, 1));
     store.journal(&[intent(a), intent(b)]).unwrap();
     store.journal(&[intent(a)]).unwrap();
-    assert_eq!(store.journalled(run_id(1)).unwrap(), [intent(b), intent(a)]);
+    assert_eq!(store.journalled(run_id(1)).unwrap(), [intent(b), intent(a)], "the last word counts");
     store.finish_attempt(&attempt(b)).unwrap();
+    let early = drover_store::Intent { at_unix_us: 1, ..intent(attempt_id(run_id(1), 1, 2, 1)) };
+    store.journal(std::slice::from_ref(&early)).unwrap();
     subject.reopen();
-    assert_eq!(subject.store().journalled(run_id(1)).unwrap(), [intent(a)]);
+    assert_eq!(subject.store().journalled(run_id(1)).unwrap(), [early, intent(b), intent(a)]);
 }
 
-fn expect_a_refusal_when_an_attempt_is_journalled_on_two_hosts(subject: &mut dyn Subject) {
+fn expect_the_latest_seats_when_an_attempt_is_journalled_again_elsewhere(subject: &mut dyn Subject) {
     let store = with_run(subject);
     let first = intent(attempt_id(run_id(1), 0, 1, 1));
     store.journal(std::slice::from_ref(&first)).unwrap();
-    let elsewhere = drover_store::Intent { host: name("beta"), ..first.clone() };
-    let error = store.journal(&[elsewhere]).unwrap_err();
-    assert!(matches!(error, StoreError::AlreadyJournalled { host, .. } if host == name("local")));
-    assert_eq!(store.journalled(run_id(1)).unwrap(), [first]);
+    let elsewhere = drover_store::Intent {
+        seats: "beta/gamma,delta".parse().unwrap(),
+        at_unix_us: first.at_unix_us + 1,
+        ..first
+    };
+    store.journal(std::slice::from_ref(&elsewhere)).unwrap();
+    subject.reopen();
+    assert_eq!(subject.store().journalled(run_id(1)).unwrap(), [elsewhere]);
+}
+
+fn expect_the_latest_reason_when_a_host_is_quarantined_again_and_none_when_it_is_released(
+    subject: &mut dyn Subject,
+) {
+    let bad =
+        |host, why: &str, since_unix_ms| Quarantine { host: name(host), why: why.into(), since_unix_ms };
+    let store = subject.store();
+    let first = [bad("zeta", "lost", 1), bad("beta", "does not end a task", 2), bad("zeta", "lost again", 3)];
+    store.apply(&first.iter().map(Change::Quarantine).collect::<Vec<_>>()).unwrap();
+    let [_, beta, zeta] = first;
+    subject.reopen();
+    assert_eq!(subject.store().quarantined().unwrap(), [beta.clone(), zeta]);
+    let (zeta, nobody) = (name("zeta"), name("nobody"));
+    subject.store().apply(&[Change::Release(&zeta), Change::Release(&nobody)]).unwrap();
+    subject.reopen();
+    assert_eq!(subject.store().quarantined().unwrap(), [beta]);
+    assert!(subject.store().apply(&[Change::Quarantine(&bad("x", "", u64::MAX))]).is_err());
 }
 
 fn expect_attempts_in_order_when_they_arrive_in_disorder(subject: &mut dyn Subject) {

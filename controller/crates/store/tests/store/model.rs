@@ -37,9 +37,9 @@ fn any_id() -> impl Strategy<Value = AttemptId> {
 }
 
 fn any_ask() -> impl Strategy<Value = Ask> {
-    let intents = vec((any_id(), prop_oneof![Just("local"), Just("beta")]), 0..3);
+    let intents = vec((any_id(), prop_oneof![Just("local"), Just("beta/a,b")]), 0..3);
     let intents = intents.prop_map(|list| {
-        list.into_iter().map(|(id, host)| Intent { host: name(host), ..intent(id) }).collect()
+        list.into_iter().map(|(id, host)| Intent { seats: host.parse().unwrap(), ..intent(id) }).collect()
     });
     let record = || any_id().prop_flat_map(any_attempt).prop_map(Box::new);
     prop_oneof![

@@ -41,6 +41,7 @@ pub fn run(n: u128) -> RunRecord {
             primary: true,
         }],
         table: TableLayout { rows: vec![name("servers")], cols: vec![name("serialisation")], facet: vec![] },
+        host_file: Some(("hosts.yaml".into(), "version: 1".into())),
         drover_version: "0.1.0".into(),
         started_unix_ms: 1_700_000_000_000 + u64::try_from(n).unwrap(),
     }
@@ -62,7 +63,7 @@ pub fn attempt_id(run: RunId, cell: u32, repetition: u32, number: u32) -> Attemp
 }
 
 pub fn intent(id: AttemptId) -> Intent {
-    Intent { id, host: name("local"), at_unix_us: 1_700_000_000_000_000 }
+    Intent { id, seats: "local/local".parse().unwrap(), at_unix_us: 1_700_000_000_000_000 }
 }
 
 pub fn facts(kernel: &str) -> HostFacts {
@@ -78,6 +79,7 @@ pub fn task() -> TaskRecord {
     TaskRecord {
         role: name("client"),
         instance: 0,
+        host: name("local"),
         argv: vec!["ab".into(), "-n".into(), "10".into()],
         end: Some(EndKind::Exited(0)),
         wall: Duration::from_micros(2_000_001),
@@ -95,8 +97,8 @@ pub fn task() -> TaskRecord {
 pub fn attempt(id: AttemptId) -> AttemptRecord {
     AttemptRecord {
         id,
-        host: name("local"),
-        boot_id: "b7c0".into(),
+        hosts: vec![name("local")],
+        boot_ids: vec!["b7c0".into()],
         started_unix_us: 1_700_000_000_000_000,
         elapsed: Duration::from_nanos(2_000_000_001),
         verdict: Verdict::Ok,
@@ -184,6 +186,7 @@ fn any_task() -> impl Strategy<Value = TaskRecord> {
         TaskRecord {
             role,
             instance,
+            host: name("alpha"),
             argv,
             end,
             wall,
@@ -203,13 +206,15 @@ fn any_task() -> impl Strategy<Value = TaskRecord> {
 pub fn any_attempt(id: AttemptId) -> impl Strategy<Value = AttemptRecord> {
     let when = (0..u64::MAX / 2, any_duration(), option::of(0..u64::MAX / 2));
     let what = (any_verdict(), any::<bool>(), vec((any_name(), any_number()), 0..4), vec(any_task(), 0..3));
-    (any_name(), any_text(), when, what).prop_map(move |(host, boot_id, when, what)| {
+    let hosts = vec((any_name(), any_text()), 0..3);
+    (hosts, when, what).prop_map(move |(hosts, when, what)| {
+        let (hosts, boot_ids) = hosts.into_iter().unzip();
         let (started_unix_us, elapsed, start_skew_us) = when;
         let (verdict, is_final, metrics, tasks) = what;
         AttemptRecord {
             id,
-            host,
-            boot_id,
+            hosts,
+            boot_ids,
             started_unix_us,
             elapsed,
             verdict,
@@ -243,6 +248,7 @@ pub fn any_run(id: RunId) -> impl Strategy<Value = (RunRecord, Vec<CellRecord>)>
                 repeat,
                 axes,
                 table,
+                host_file: None,
                 drover_version: String::new(),
                 started_unix_ms,
                 ..run(0)

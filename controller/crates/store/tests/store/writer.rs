@@ -96,7 +96,8 @@ fn expect_each_kind_of_command_in_the_store_when_stored() {
     assert_eq!(results.hosts, [(name("local"), facts("6.1"))]);
     assert_eq!(results.attempts, [attempt(id(0))]);
     assert_eq!((results.state, results.ended_unix_ms), (RunState::Interrupted, Some(7)));
-    assert_eq!(store.journalled(run_id(1)).unwrap(), [intent(id(1))]);
+    let journalled = store.journalled(run_id(1)).unwrap();
+    assert!(journalled.contains(&intent(id(1))), "{journalled:?}");
     assert_eq!(store.revisions(&id(0)).unwrap(), [ng(id(0))]);
 }
 

@@ -13,7 +13,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{console::tail, error::StartError, process::End, spec::VmSpec, vm::VmState};
+use super::{console::tail, error::StartError, process::End, spec::VmSpec};
 
 /// How long QEMU may take to open its sockets, on a machine that is busy.
 const SOCKET_LIMIT: Duration = Duration::from_secs(20);
@@ -27,7 +27,7 @@ const TAIL: u64 = 4 << 10;
 /// The sockets that QEMU opens in the machine's folder.
 pub(super) struct Sockets<'a> {
     pub(super) spec: &'a VmSpec,
-    pub(super) state: watch::Receiver<VmState>,
+    pub(super) end: watch::Receiver<Option<End>>,
     pub(super) log: &'a Path,
 }
 
@@ -45,7 +45,7 @@ impl Sockets<'_> {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,
             };
-            let end = self.state.borrow().end;
+            let end = *self.end.borrow();
             if let Some(end) = end {
                 return Err(self.ended(end));
             }
@@ -58,8 +58,8 @@ impl Sockets<'_> {
 
     /// How QEMU has ended, if it has, or does soon.
     pub(super) async fn end(&self) -> Option<StartError> {
-        let mut state = self.state.clone();
-        let end = timeout(END_LIMIT, state.wait_for(|state| state.end.is_some())).await.ok()?.ok()?.end?;
+        let mut end = self.end.clone();
+        let end = (*timeout(END_LIMIT, end.wait_for(Option::is_some)).await.ok()?.ok()?)?;
         Some(self.ended(end))
     }
 

@@ -111,15 +111,15 @@ impl Vm {
 
         let board =
             Arc::new(Board { state: watch::Sender::default(), events: broadcast::Sender::new(EVENTS) });
-        let (ended, end) = oneshot::channel();
+        let (ended, end) = watch::channel(None);
         let (gone, last_event) = oneshot::channel();
-        let process = Process::start(&spec.qemu, args, &spec.dir, log, |end| {
-            let _ = ended.send(end);
+        let process = Process::start(&spec.qemu, args, &spec.dir, log, move |end| {
+            ended.send_replace(Some(end));
         });
         let process = process.map_err(StartError::Spawn)?;
-        tokio::spawn(write_down_end(end, last_event, Arc::clone(&board)));
+        tokio::spawn(write_down_end(end.clone(), last_event, Arc::clone(&board)));
 
-        let sockets = Sockets { spec: &spec, state: board.state.subscribe(), log: &log_path };
+        let sockets = Sockets { spec: &spec, end, log: &log_path };
         let channel = {
             let board = Arc::clone(&board);
             Channel::start(sockets.connect(AGENT_SOCKET).await?, move |event| match event {
@@ -259,8 +259,12 @@ fn how(state: &VmState) -> String {
 }
 
 /// Writes the end down, once all events before it are.
-async fn write_down_end(end: oneshot::Receiver<End>, last_event: oneshot::Receiver<()>, board: Arc<Board>) {
-    let end = end.await.unwrap_or(End::Unknown);
+async fn write_down_end(
+    mut end: watch::Receiver<Option<End>>,
+    last_event: oneshot::Receiver<()>,
+    board: Arc<Board>,
+) {
+    let end = end.wait_for(Option::is_some).await.ok().and_then(|end| *end).unwrap_or(End::Unknown);
     let _ = timeout(LAST_EVENTS, last_event).await;
     board.state.send_modify(|state| state.end = Some(end));
 }

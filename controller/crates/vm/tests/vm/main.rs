@@ -8,3 +8,4 @@ mod death;
 mod failed_boot;
 mod harness;
 mod host;
+mod tmp;

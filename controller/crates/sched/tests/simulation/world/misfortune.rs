@@ -61,6 +61,7 @@ impl World {
         link.to_agent.clear();
         link.to_controller.clear();
         (link.epoch, link.granted) = (0, false);
+        controller.drop_calls(host);
         Ok(())
     }
 

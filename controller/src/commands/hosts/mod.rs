@@ -1,0 +1,12 @@
+//! Hosts: which there are, how each is reached, and the commands about them.
+
+mod check;
+mod file;
+mod list;
+mod targets;
+mod trial;
+
+pub use check::check_hosts;
+pub use file::{load_hosts, restore_hosts};
+pub use list::hosts;
+pub use targets::{Reaching, setups};

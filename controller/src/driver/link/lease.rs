@@ -1,0 +1,153 @@
+//! Taking a host, keeping it, and giving it back.
+
+use std::time::Duration;
+
+use drover_model::{Name, RunId, TaskEvent};
+use drover_proto::{LeaseRef, Refusal, v1};
+use drover_sched::{Event, KnownTask};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{Client, InternalEvent, Link, PATIENCE, chain, lost};
+
+/// Time without renewal after which another run may take the host.
+const LEASE_TTL: Duration = Duration::from_secs(60);
+
+impl Link {
+    /// Takes the host for the run, and asks what it has of it.
+    pub fn acquire(&self, run: RunId, holder: String) {
+        let mut client = self.client.clone();
+        let (host, generation) = (self.host.clone(), self.generation);
+        self.call(async move {
+            let request = v1::AcquireLeaseRequest {
+                run: run.to_string(),
+                holder,
+                ttl_ms: u64::try_from(LEASE_TTL.as_millis()).unwrap_or(u64::MAX),
+            };
+            let lease = match client.acquire_lease(request).await {
+                Ok(reply) => reply.into_inner(),
+                Err(status) if Refusal::of(&status) == Some(Refusal::LeaseHeld) => {
+                    let why = status.message().to_owned();
+                    return InternalEvent::Scheduler(Event::LeaseRefused { host, why });
+                }
+                Err(status) if Refusal::of(&status) == Some(Refusal::Quarantined) => {
+                    return InternalEvent::Unusable { host, generation, why: status.message().to_owned() };
+                }
+                Err(status) => return lost(host, generation, &status),
+            };
+            let reference = v1::LeaseRef { run: lease.run, epoch: lease.epoch };
+            let tasks = match client.list_tasks(reference.clone()).await {
+                Ok(reply) => reply.into_inner().tasks,
+                Err(status) => return lost(host, generation, &status),
+            };
+            match LeaseRef::try_from(reference) {
+                Ok(lease) => {
+                    let known = tasks.into_iter().filter_map(|known| {
+                        Some(KnownTask { task: known.task.parse().ok()?, ended: known.ended })
+                    });
+                    InternalEvent::Leased { host, generation, lease, known: known.collect() }
+                }
+                Err(error) => InternalEvent::Lost { host, generation, why: chain(&error) },
+            }
+        });
+    }
+
+    /// From now on this lease goes with every request; events flow, and the lease is renewed.
+    pub fn begin(&mut self, lease: LeaseRef) {
+        self.lease = Some(lease);
+        let watch = tokio::spawn(watch(
+            self.host.clone(),
+            self.generation,
+            self.client.clone(),
+            lease,
+            self.events.clone(),
+        ));
+        let heartbeat = tokio::spawn(heartbeat(
+            self.host.clone(),
+            self.generation,
+            self.client.clone(),
+            lease,
+            self.events.clone(),
+        ));
+        self.listeners.extend([watch.abort_handle(), heartbeat.abort_handle()]);
+    }
+
+    /// The lease was given back: nothing goes with it any more.
+    pub fn released(&mut self) {
+        self.lease = None;
+    }
+
+    /// Gives the host back. Nothing more is heard of it: the agent ends its event stream.
+    pub fn release(&mut self) {
+        self.listeners.drain(..).for_each(|listener| listener.abort());
+        let mut client = self.client.clone();
+        let (host, lease) = (self.host.clone(), self.reference());
+        self.in_order(async move {
+            if let Err(status) = client.release_lease(lease).await {
+                tracing::warn!("the lease of {host} could not be given back: {}", status.message());
+            }
+            Some(InternalEvent::Scheduler(Event::LeaseReleased { host }))
+        });
+    }
+}
+
+async fn watch(
+    host: Name,
+    generation: u64,
+    mut client: Client,
+    lease: LeaseRef,
+    events: UnboundedSender<InternalEvent>,
+) {
+    let request = v1::WatchRequest { lease: Some(lease.into()), from_seq: 1 };
+    let mut stream = match client.watch(request).await {
+        Ok(reply) => reply.into_inner(),
+        Err(status) => {
+            let _ = events.send(lost(host, generation, &status));
+            return;
+        }
+    };
+    loop {
+        let event = match stream.message().await {
+            Ok(Some(event)) => match TaskEvent::try_from(event) {
+                Ok(event) => InternalEvent::TaskReported { event: Box::new(event) },
+                Err(error) => {
+                    let why = format!("the agent sent an event that makes no sense: {}", chain(&error));
+                    InternalEvent::Lost { host: host.clone(), generation, why }
+                }
+            },
+            Ok(None) => {
+                let why = "the agent ended its event stream".to_owned();
+                InternalEvent::Lost { host: host.clone(), generation, why }
+            }
+            Err(status) => lost(host.clone(), generation, &status),
+        };
+        let over = !matches!(event, InternalEvent::TaskReported { .. });
+        if events.send(event).is_err() || over {
+            return;
+        }
+    }
+}
+
+async fn heartbeat(
+    host: Name,
+    generation: u64,
+    mut client: Client,
+    lease: LeaseRef,
+    events: UnboundedSender<InternalEvent>,
+) {
+    let mut beat = tokio::time::interval(LEASE_TTL / 6);
+    beat.tick().await;
+    loop {
+        beat.tick().await;
+        let answer = tokio::time::timeout(PATIENCE, client.renew_lease(v1::LeaseRef::from(lease))).await;
+        let event = match answer {
+            Ok(Ok(_)) => continue,
+            Ok(Err(status)) => lost(host, generation, &status),
+            Err(_) => {
+                let why = format!("the agent did not answer for {} s", PATIENCE.as_secs());
+                InternalEvent::Lost { host, generation, why }
+            }
+        };
+        let _ = events.send(event);
+        return;
+    }
+}

@@ -1,0 +1,174 @@
+//! From a matrix and its hosts to the scheduler's plan.
+
+use std::{net::IpAddr, time::Duration};
+
+use drover_connect::Target;
+use drover_matrix::{
+    ExitStatuses, HostFile, HostLimits, Matrix, Plan as Trials, Reach, ReadyTemplate, Role, Spread,
+};
+use drover_model::{Name, RunId, TrialId};
+use drover_sched::{Group, Order, Plan, PlanError, Reconnect, RoleKind, RoleShape, Scheduler, StatusPolicy};
+
+/// Attempts journalled ahead, so that short trials need not wait for the disk one by one.
+const JOURNAL_WINDOW: u32 = 64;
+/// Attempts over on their hosts and not yet stored.
+const UNSTORED_LIMIT: u32 = 16;
+/// Time an agent has to report what it does by itself at a deadline.
+const MARGIN: Duration = Duration::from_secs(30);
+
+/// The agent of this machine is started again, not waited for: when that fails three times, it will not succeed.
+const LOCAL_RECONNECT: Reconnect =
+    Reconnect { tries: 3, first_delay: Duration::from_millis(200), max_delay: Duration::from_secs(1) };
+
+/// A link that is cut for less than this is no lost host: some 40 s, with what a try itself takes.
+const REMOTE_RECONNECT: Reconnect =
+    Reconnect { tries: 8, first_delay: Duration::from_millis(250), max_delay: Duration::from_secs(8) };
+
+/// A host of the run.
+#[derive(Clone, Debug)]
+pub struct HostSetup {
+    /// How its agent is reached.
+    pub target: Target,
+    /// Address at which other hosts reach what runs there, if it was given.
+    pub address: Option<IpAddr>,
+    /// Bounds of what is kept and staged there.
+    pub limits: HostLimits,
+}
+
+/// Name of the host that is this machine.
+#[expect(clippy::expect_used, reason = "the text is a name")]
+pub fn local() -> Name {
+    "local".parse().expect("a valid name")
+}
+
+/// The plan of a run: `hosts` are those that may be used, `wait` says whether to wait for those that others hold.
+pub fn schedule(matrix: &Matrix, run: RunId, trials: &Trials, hosts: &HostFile, wait: bool) -> Plan {
+    plan(matrix, run, trials.iter(), hosts, wait)
+}
+
+fn plan(
+    matrix: &Matrix,
+    run: RunId,
+    trials: impl Iterator<Item = TrialId>,
+    hosts: &HostFile,
+    wait_for_hosts: bool,
+) -> Plan {
+    let policy = matrix.policy();
+    let all_local = hosts.hosts.iter().all(|host| matches!(host.reach, Reach::Local));
+    Plan {
+        run,
+        hosts: hosts.hosts.iter().map(|host| host.name.clone()).collect(),
+        roles: matrix.roles().iter().map(|role| shape(matrix, role, hosts)).collect(),
+        groups: groups(matrix, trials, hosts),
+        retries: policy.retries,
+        after_ng: policy.after_ng,
+        journal_window: JOURNAL_WINDOW,
+        unstored_limit: UNSTORED_LIMIT,
+        skew_limit: policy.skew_limit,
+        reconnect: if all_local { LOCAL_RECONNECT } else { REMOTE_RECONNECT },
+        wait_for_hosts,
+    }
+}
+
+/// Why a matrix cannot run on these hosts.
+#[derive(Debug, thiserror::Error)]
+pub enum SeatsError {
+    /// A name that nothing has.
+    #[error("role `{role}` runs on `{on}`, which is neither a host nor a label; there are: {known}")]
+    Unknown {
+        /// The role.
+        role: Name,
+        /// What its `on` says.
+        on: Name,
+        /// All hosts and labels.
+        known: String,
+    },
+    /// Only this machine, and roles that ask for others.
+    #[error("role `{0}` runs on hosts of a host file, and there is none: name it with --hosts FILE")]
+    NoFile(Name),
+    /// Too few, or contradictory.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+/// Whether every role finds its hosts.
+///
+/// # Errors
+/// See [`SeatsError`].
+pub fn check_seats(matrix: &Matrix, hosts: &HostFile) -> Result<(), SeatsError> {
+    for role in matrix.roles() {
+        let is_known =
+            |on: &&Name| hosts.hosts.iter().any(|host| host.name == **on || host.labels.contains(on));
+        let Some(on) = role.on.iter().find(|on| !is_known(on)) else { continue };
+        if *hosts == HostFile::local() {
+            return Err(SeatsError::NoFile(role.name.clone()));
+        }
+        let names = hosts.hosts.iter().flat_map(|host| std::iter::once(&host.name).chain(&host.labels));
+        let names: std::collections::BTreeSet<&str> = names.map(Name::as_str).collect();
+        let known = names.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(SeatsError::Unknown { role: role.name.clone(), on: on.clone(), known });
+    }
+    let run = RunId(uuid::Uuid::nil());
+    Scheduler::new(plan(matrix, run, std::iter::empty(), hosts, false), [], [])?;
+    Ok(())
+}
+
+/// The hosts that a matrix with `spread: each` is repeated on: those that its first service, or else its first role, may run on.
+pub fn spread_hosts(matrix: &Matrix, hosts: &HostFile) -> Vec<Name> {
+    let on = main_role(matrix).map_or(&[][..], |role| &role.on);
+    hosts.matching(on).into_iter().filter_map(|place| Some(hosts.hosts.get(place)?.name.clone())).collect()
+}
+
+fn main_role(matrix: &Matrix) -> Option<&Role> {
+    let service = matrix.roles().iter().find(|role| role.is_service());
+    service.or_else(|| matrix.roles().first())
+}
+
+fn shape(matrix: &Matrix, role: &Role, hosts: &HostFile) -> RoleShape {
+    let place = |name: &Name| matrix.roles().iter().position(|other| other.name == *name);
+    let main = main_role(matrix).map_or(&[][..], |role| &role.on);
+    let follows = role.same_host_as.is_none() && role.other_host_than.is_empty() && role.hosts == 1;
+    RoleShape {
+        name: role.name.clone(),
+        kind: if role.is_service() { RoleKind::Service } else { RoleKind::Awaited },
+        after: role.after.iter().filter_map(place).collect(),
+        instances: role.instances,
+        hosts: role.hosts,
+        pool: hosts.matching(&role.on),
+        pinned: follows && (role.on.is_empty() || role.on == main),
+        same_host_as: role.same_host_as.as_ref().and_then(place),
+        other_host_than: role.other_host_than.iter().filter_map(place).collect(),
+        reach: role.ready.iter().any(|check| matches!(check, ReadyTemplate::Tcp(_) | ReadyTemplate::Http(_))),
+        status: match &role.status {
+            ExitStatuses::Any => StatusPolicy::Any,
+            ExitStatuses::These(list) => StatusPolicy::OneOf(list.clone()),
+        },
+        backstop: role.timeout + role.stop.grace + MARGIN,
+        stop_backstop: role.stop.grace + MARGIN,
+    }
+}
+
+/// Trials that are compared with one another stay on the same hosts, unless the matrix allows otherwise.
+fn groups(matrix: &Matrix, trials: impl Iterator<Item = TrialId>, hosts: &HostFile) -> Vec<Group> {
+    let policy = matrix.policy();
+    if policy.spread == Spread::Any && policy.mix_hosts {
+        let all: Vec<_> = trials.collect();
+        return vec![Group { order: Order::from(all), stay: false, host: None }];
+    }
+    let count = usize::try_from(matrix.group_count()).unwrap_or(usize::MAX);
+    let mut orders = vec![Vec::new(); count.max(1)];
+    for trial in trials {
+        let group = usize::try_from(matrix.group_of(trial.cell)).unwrap_or(0);
+        if let Some(order) = orders.get_mut(group) {
+            order.push(trial);
+        }
+    }
+    let axis = matrix.axes().iter().find(|axis| axis.name.as_str() == "host");
+    let host = |group: usize| {
+        let value = axis.filter(|_| policy.spread == Spread::Each)?.values.get(group)?;
+        hosts.hosts.iter().position(|host| host.name.as_str() == &**value)
+    };
+    let group =
+        |(group, order): (usize, Vec<_>)| Group { order: Order::from(order), stay: true, host: host(group) };
+    orders.into_iter().enumerate().map(group).collect()
+}
