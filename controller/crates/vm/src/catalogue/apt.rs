@@ -93,24 +93,23 @@ impl Apt {
         Ok(Some(names.map(str::to_owned).collect()))
     }
 
-    /// Downloads a package; its file.
+    /// Downloads packages; their files.
     ///
     /// # Errors
-    /// When the archive cannot be reached or does not have it, or there is no space.
-    pub(super) fn download(&self, name: &str) -> Result<PathBuf, FetchError> {
-        let place = self.dir.join("package");
+    /// When the archive cannot be reached or does not have them, or there is no space.
+    pub(super) fn download(&self, names: &[String]) -> Result<Vec<PathBuf>, FetchError> {
+        let place = self.dir.join("packages");
         make(&place)?;
-        let mut command = self.command("apt-get", &["download", "--", name]);
-        let output = output("apt-get", command.current_dir(&place))?;
+        let mut command = self.command("apt-get", &["download", "--"]);
+        let output = output("apt-get", command.args(names).current_dir(&place))?;
         if !output.status.success() {
             return Err(fault("apt-get", &output));
         }
-        let mut files = fs::read_dir(&place).map_err(|error| failed("apt-get", &error))?.flatten();
-        let file = files.find(|file| file.path().extension().is_some_and(|end| end == "deb"));
-        file.map(|file| file.path()).ok_or_else(|| FetchError::Failed {
-            program: "apt-get",
-            said: format!("it brought no file for `{name}`"),
-        })
+        let files = fs::read_dir(&place).map_err(|error| failed("apt-get", &error))?.flatten();
+        Ok(files
+            .map(|file| file.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "deb"))
+            .collect())
     }
 
     fn run(&self, program: &'static str, args: &[&str]) -> Result<Output, FetchError> {

@@ -19,6 +19,10 @@ const DEBIAN: &str = "debian:";
 /// What packages of kernel images are called.
 const IMAGE_PREFIX: &str = "linux-image-";
 
+/// What packages are called that bring the parts of a kernel, where the package of the image only needs them: so are
+/// those of Debian since Linux 7.
+const PART_PREFIXES: [&str; 3] = ["linux-base-", "linux-binary-", "linux-modules-"];
+
 /// How many meta packages may lead to each other.
 const META_DEPTH: usize = 4;
 
@@ -52,17 +56,17 @@ impl Catalogue {
             }
             other => other?,
         };
-        if let Some(kernel) = self.same(label, &package)? {
+        if let Some(kernel) = self.same(label, &package.image)? {
             return Ok(kernel);
         }
-        match apt.download(&package) {
+        match apt.download(&package.all()) {
             // Lists grow old, and archives keep the newest only.
             Err(FetchError::Network { .. } | FetchError::Failed { .. }) => {
                 apt.update(options)?;
                 let package = resolve(&apt, name)?;
                 self.take(&apt, dir, &package, label)
             }
-            other => self.unpack(&other?, dir, label),
+            other => self.unpack(&package, &other?, dir, label),
         }
     }
 
@@ -70,12 +74,12 @@ impl Catalogue {
         &self,
         apt: &Apt,
         dir: tempfile::TempDir,
-        package: &str,
+        package: &Package,
         label: Option<&str>,
     ) -> Result<Kernel, FetchError> {
-        match self.same(label, package)? {
+        match self.same(label, &package.image)? {
             Some(kernel) => Ok(kernel),
-            None => self.unpack(&apt.download(package)?, dir, label),
+            None => self.unpack(package, &apt.download(&package.all())?, dir, label),
         }
     }
 
@@ -93,24 +97,36 @@ impl Catalogue {
         }
     }
 
-    /// Takes image and modules out of a package's file.
-    fn unpack(&self, file: &Path, dir: tempfile::TempDir, label: Option<&str>) -> Result<Kernel, FetchError> {
-        let (package, version) = (field(file, "Package")?, field(file, "Version")?);
-        let label = label.unwrap_or_else(|| own_label(&package)).to_owned();
+    /// Takes image and modules out of the files of packages.
+    fn unpack(
+        &self,
+        package: &Package,
+        from: &[PathBuf],
+        dir: tempfile::TempDir,
+        label: Option<&str>,
+    ) -> Result<Kernel, FetchError> {
+        let label = label.unwrap_or_else(|| own_label(&package.image));
         let files = dir.path().join("files");
-        unpack(file, &files)?;
+        let mut version = None;
+        for file in from {
+            if field(file, "Package")? == package.image {
+                version = Some(field(file, "Version")?);
+            }
+            unpack(file, &files)?;
+        }
         let io = |path: &Path| {
             let path = path.to_owned();
             |source| FetchError::Catalogue(CatalogueError::Io { path, source })
         };
-        let nothing = || FetchError::NoImage { name: package.clone() };
-        let image = only(&files.join("boot"), "vmlinuz-").ok_or_else(nothing)?;
+        let nothing = || FetchError::NoImage { name: package.image.clone() };
         let modules = ["lib/modules", "usr/lib/modules"].iter().find_map(|at| only(&files.join(at), ""));
+        let beside = modules.as_ref().map(|modules| modules.join("vmlinuz")).filter(|image| image.is_file());
+        let image = only(&files.join("boot"), "vmlinuz-").or(beside).ok_or_else(nothing)?;
         let place = |path: &Path, name: &str| {
             let to = dir.path().join(name);
             fs::rename(path, &to).map_err(io(path)).map(|()| to)
         };
-        let described = describe(&label, &image, modules.clone())?;
+        let described = describe(label, &image, modules.clone())?;
         place(&image, "vmlinuz")?;
         if let Some(modules) = &modules {
             place(modules, &described.release)?;
@@ -121,12 +137,12 @@ impl Catalogue {
         let kernel = Kernel {
             image: PathBuf::from("vmlinuz"),
             modules: modules.map(|_| PathBuf::from(&described.release)),
-            package: Some(package),
-            package_version: Some(version),
+            package: Some(package.image.clone()),
+            package_version: version,
             ..described
         };
         self.finish(dir, &kernel)?;
-        Ok(self.get(&label)?)
+        Ok(self.get(label)?)
     }
 }
 
@@ -142,18 +158,40 @@ fn is_package(name: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || "+-.*".contains(c))
 }
 
-/// The package that has the image.
-fn resolve(apt: &Apt, name: &str) -> Result<String, FetchError> {
+/// A kernel's packages.
+struct Package {
+    /// The one that has the image, or needs the one that does.
+    image: String,
+    /// Those that have its parts.
+    parts: Vec<String>,
+}
+
+impl Package {
+    fn all(&self) -> Vec<String> {
+        std::iter::once(&self.image).chain(&self.parts).cloned().collect()
+    }
+}
+
+/// The packages with the image.
+fn resolve(apt: &Apt, name: &str) -> Result<Package, FetchError> {
     let mut package = if has_gaps(name) { newest(apt, name)? } else { name.to_owned() };
     for _ in 0..META_DEPTH {
         let Some(needs) = apt.depends(&package)? else {
             let hint = alike(&package, &apt.names(IMAGE_PREFIX)?);
             return Err(FetchError::Unknown { name: package, hint });
         };
-        match needs.into_iter().find(|need| need.starts_with(IMAGE_PREFIX)) {
-            Some(need) => package = need,
-            None if package.starts_with(IMAGE_PREFIX) => return Ok(package),
-            None => return Err(FetchError::NoImage { name: package }),
+        match needs.iter().find(|need| need.starts_with(IMAGE_PREFIX)) {
+            Some(need) => package = need.clone(),
+            None => {
+                let Some(release) = package.strip_prefix(IMAGE_PREFIX) else {
+                    return Err(FetchError::NoImage { name: package });
+                };
+                let own = |need: &&String| {
+                    PART_PREFIXES.iter().any(|prefix| need.strip_prefix(prefix) == Some(release))
+                };
+                let parts = needs.iter().filter(own).cloned().collect();
+                return Ok(Package { image: package, parts });
+            }
         }
     }
     Err(FetchError::NoImage { name: name.to_owned() })

@@ -30,6 +30,21 @@ fn expect_image_modules_and_release_when_kernels_are_fetched() {
 }
 
 #[test]
+fn expect_all_its_parts_when_a_kernel_is_split_over_packages_of_another_suite() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    let sources = format!("deb [signed-by={key}] http://deb.debian.org/debian trixie-backports main");
+    let options = AptOptions { sources: Some(sources) };
+    let mine = Catalogue::new(dir.path().join("kernels"));
+    let kernel = mine.fetch("debian:linux-image-cloud-amd64", Some("newest"), &options).unwrap();
+    println!("{} of {:?}", kernel.release, kernel.package);
+    assert_eq!(mine.get("newest").unwrap().package_version, kernel.package_version);
+    let modules = Modules::read(&kernel.modules.unwrap()).unwrap();
+    assert!(modules.is_built_in("virtio_pci") || modules.load_order(&["virtio_pci"], &[]).is_ok());
+    assert!(kernel.package_version.is_some());
+}
+
+#[test]
 fn expect_the_reason_when_a_kernel_cannot_be_fetched() {
     let dir = tempfile::tempdir().unwrap();
     let empty = Catalogue::new(dir.path().join("kernels"));

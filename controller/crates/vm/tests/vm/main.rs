@@ -8,4 +8,3 @@ mod death;
 mod failed_boot;
 mod harness;
 mod host;
-mod tmp;
