@@ -50,14 +50,19 @@ async fn expect_qemu_gone_when_its_controller_is_killed() {
 }
 
 #[tokio::test]
-async fn expect_only_the_owner_let_in_when_a_machine_runs() {
+async fn expect_only_the_owner_let_in_and_qemu_gone_when_a_machine_runs_and_is_dropped() {
     let lab = Lab::new(NEW);
-    let spec = lab.bare();
+    // It would stay for ever.
+    let spec = VmSpec { cmdline: "panic=0".to_owned(), ..lab.bare() };
     let vm = Vm::start(&spec).await.unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&spec.dir), 0o700);
     assert_eq!(mode(vm.console().path()), 0o600);
+    let qemu = PathBuf::from(format!("/proc/{}", vm.pid()));
     drop(vm);
+    while qemu.exists() {
+        tokio::task::yield_now().await;
+    }
     fs::set_permissions(&spec.dir, fs::Permissions::from_mode(0o755)).unwrap();
     let error = Vm::start(&spec).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, StartError::Open { .. }), "{error}");
