@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use drover_model::{AxisValue, RunId};
 
 use crate::{
-    decode::{self, Draft, ExcludeDraft, MAX_CELLS, Problems},
+    decode::{self, Draft, ExcludeDraft, MAX_CELLS, Problems, SoakDraft},
     diagnostic::Diagnostic,
     expand::{Expansion, Rule},
     expr::Expression,
@@ -56,6 +56,7 @@ pub(crate) fn check(
         metrics: Metrics::new(draft.metrics, &draft.roles),
         roles: draft.roles,
         policy: draft.policy,
+        soak: draft.soak.map(|draft| draft.soak),
         table: draft.table,
         references: draft.references,
         file_limit: draft.limits.file,
@@ -161,12 +162,17 @@ fn expand(
         }
     }
     let described: Vec<_> = draft.metrics.iter().map(|draft| draft.metric.clone()).collect();
-    let keys = Keys::new(identity::fingerprint(&draft.roles, &described), space.axes());
+    let soak = draft.soak.as_ref();
+    let fingerprint = identity::fingerprint(&draft.roles, &described, soak.map(|draft| &draft.soak));
+    let keys = Keys::new(fingerprint, space.axes());
     let expansion = Expansion { space, rules, only: sets, keys };
     let names_host = |expression: &Expression| expression.variables.iter().any(|name| name == decode::HOST);
     let mut conditions = draft.exclude.iter().map(|rule| &rule.when).chain(only.iter().map(|(only, _)| only));
     if problems.count() == before && !(open && conditions.any(names_host)) {
         something_runs(&expansion, draft, only, problems);
+    }
+    if let Some(soak) = soak.filter(|_| problems.count() == before) {
+        shares(&expansion, soak, problems);
     }
     Some(expansion)
 }
@@ -300,6 +306,24 @@ fn grouped(number: impl ToString) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Cells that share the time of a soak have room for some points each.
+fn shares(expansion: &Expansion, draft: &SoakDraft, problems: &mut Problems) {
+    let soak = &draft.soak;
+    let cells = u64::try_from(expansion.runnable().count()).unwrap_or(u64::MAX);
+    let share = soak.cell_time(cells);
+    // Shorter than `every` has been reported where it is given.
+    if !soak.share || share >= soak.shortest() || soak.length < soak.every {
+        return;
+    }
+    let (share, least) = (share.as_secs_f64(), soak.shortest().as_secs_f64());
+    let message = format!(
+        "{} cells share this time, {share:.1} s each; {least:.0} s are the least (ten times `every`)",
+        grouped(cells)
+    );
+    let help = "make `for` longer or `every` shorter, narrow the cells with `--only` or `--set`, or take `share` out";
+    problems.add(draft.length_span.clone(), message, help);
 }
 
 /// At least one cell is selected and not excluded.

@@ -2,12 +2,17 @@
 //!
 //! Independent of the machine, of the order of axes, and of everything that only describes or bounds: name, about,
 //! metrics that take a sample by its name, repetitions, order, table, timeouts, limits, artifacts, and on which hosts the
-//! cells are spread. What is said of a role's hosts takes part.
+//! cells are spread. What is said of a role's hosts takes part. So does how long a soak is and how often it is measured: a
+//! leak that shows in eight hours does not in one. When it ends early and what is a hang does not. Cells that share a time
+//! keep their identity when the command line selects some of them, though each then gets more of it.
 
 use drover_model::{Cell, CellKey, Name};
 use serde::Serialize;
 
-use crate::spec::{Across, Axis, Metric, Role, SampleSource};
+use crate::{
+    soak::{Soak, SoakIdentity},
+    spec::{Across, Axis, Metric, Role, SampleSource},
+};
 
 /// Changes when the meaning of a matrix file changes, so that old and new cells are told apart.
 const GENERATION: u32 = 1;
@@ -23,12 +28,15 @@ struct Parts<'a> {
     /// How the samples of several instances become one, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     across: Vec<(&'a Name, Across)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    soak: Option<SoakIdentity>,
 }
 
 /// Hash of the parts of a matrix that can change a number, as text.
 pub(crate) fn fingerprint<'a>(
     roles: &[Role],
     metrics: impl IntoIterator<Item = &'a Metric> + Clone,
+    soak: Option<&Soak>,
 ) -> String {
     let several = roles.iter().any(|role| role.tasks() > 1);
     let across = metrics.clone().into_iter().filter(|_| several);
@@ -40,9 +48,10 @@ pub(crate) fn fingerprint<'a>(
     let mut sources: Vec<_> =
         described.map(|metric| (&metric.name, metric.from.as_ref(), metric.value.as_deref())).collect();
     sources.sort_by_key(|(name, ..)| *name);
+    let soak = soak.map(SoakIdentity::from);
     // Plain structs, lists and texts always serialise.
-    let text =
-        serde_json::to_vec(&Parts { generation: GENERATION, roles, sources, across }).unwrap_or_default();
+    let parts = Parts { generation: GENERATION, roles, sources, across, soak };
+    let text = serde_json::to_vec(&parts).unwrap_or_default();
     CellKey::of([text.as_slice()]).to_string()
 }
 

@@ -24,6 +24,7 @@ pub(crate) const ROOT: &[&str] = &[
     "spread",
     "mix_hosts",
     "skew_limit",
+    "soak",
 ];
 pub(crate) const REQUIREMENT: &[&str] = &["command", "package"];
 pub(crate) const EXCLUDE: &[&str] = &["when", "because"];
@@ -47,6 +48,7 @@ pub(crate) const ROLE: &[&str] = &[
     "other_host_than",
     "artifacts",
     "artifact_limit",
+    "load",
 ];
 pub(crate) const READY: &[&str] = &["tcp", "unix", "log", "http", "command", "processes", "within"];
 pub(crate) const STOP: &[&str] = &["signal", "grace"];
@@ -54,6 +56,7 @@ pub(crate) const FILE: &[&str] = &["text", "from", "raw", "executable"];
 pub(crate) const MEASURE: &[&str] = &["json", "regex"];
 pub(crate) const METRIC: &[&str] = &["unit", "better", "primary", "from", "value", "must", "across", "about"];
 pub(crate) const LIMITS: &[&str] = &["cells", "file"];
+pub(crate) const SOAK: &[&str] = &["for", "every", "until", "warm_up", "stall", "share"];
 pub(crate) const TABLE: &[&str] = &["rows", "cols", "facet"];
 
 pub(crate) const HOST_FILE: &[&str] = &["version", "defaults", "hosts"];

@@ -37,6 +37,7 @@ mod scalar;
 mod schema;
 mod scope;
 mod select;
+mod soak;
 mod source;
 mod space;
 mod spec;
@@ -55,6 +56,7 @@ pub use plan::{Block, Plan, Trials, plan};
 pub use render::Renderer;
 pub use rendered::{Endpoint, RenderContext, RenderError, RenderedRole};
 pub use select::Options;
+pub use soak::{Load, Soak, SoakUntil};
 pub use source::{Location, Source};
 pub use spec::{
     Across, Axis, Command, ExitStatuses, FileContents, FileReference, Metric, Order, Policy, Port,

@@ -1,6 +1,6 @@
 //! The checked matrix and everything that can be asked of it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use drover_model::Name;
 
@@ -13,6 +13,7 @@ use crate::{
     metrics::Metrics,
     scalar::Scalar,
     select::Options,
+    soak::Soak,
     source::SourceText,
     spec::{Axis, FileContents, FileReference, Policy, Requirement, Role, Spread, Table},
     template::Template,
@@ -32,6 +33,7 @@ pub(crate) struct Parts {
     pub(crate) roles: Vec<Role>,
     pub(crate) metrics: Metrics,
     pub(crate) policy: Policy,
+    pub(crate) soak: Option<Soak>,
     pub(crate) table: Table,
     pub(crate) references: Vec<FileReference>,
     /// Largest file for an attempt's folder, in bytes.
@@ -48,7 +50,10 @@ impl Parts {
     /// What makes the keys of its cells.
     fn keys(&self) -> Keys {
         let metrics: Vec<_> = self.metrics.iter().collect();
-        Keys::new(identity::fingerprint(&self.roles, metrics), self.expansion.space.axes())
+        Keys::new(
+            identity::fingerprint(&self.roles, metrics, self.soak.as_ref()),
+            self.expansion.space.axes(),
+        )
     }
 }
 
@@ -105,17 +110,31 @@ impl Matrix {
         &self.0.policy
     }
 
+    /// The soak that every cell is, if the matrix describes one.
+    #[must_use]
+    pub fn soak(&self) -> Option<&Soak> {
+        self.0.soak.as_ref()
+    }
+
+    /// How long the soak of so many cells that run lasts, all together, without the time to start and stop services; zero if
+    /// the matrix describes none.
+    #[must_use]
+    pub fn soak_time(&self, cells: u64) -> Duration {
+        self.soak().map_or(Duration::ZERO, |soak| soak.run_time(cells))
+    }
+
     /// Default layout of its table.
     #[must_use]
     pub fn table(&self) -> &Table {
         &self.0.table
     }
 
-    /// The matrix with another number of repetitions of every cell (at least 1), which is no part of a cell's identity.
+    /// The matrix with another number of repetitions of every cell (at least 1), which is no part of a cell's identity. A
+    /// soak keeps its only one: whoever asks for more is to be told so by the caller.
     #[must_use]
     pub fn with_repeat(self, repeat: u32) -> Self {
         let mut parts = Arc::unwrap_or_clone(self.0);
-        parts.policy.repeat = repeat.max(1);
+        parts.policy.repeat = if parts.soak.is_some() { 1 } else { repeat.max(1) };
         Self(Arc::new(parts))
     }
 

@@ -218,6 +218,7 @@ shape! {
         mix_hosts: Option<bool>,
         /// Largest difference between the starts of the clients of a trial (default 10ms).
         skew_limit: Option<Time>,
+        soak: Option<Soak>,
         limits: Option<Limits>,
         table: Option<Table>,
     }
@@ -236,6 +237,22 @@ shape! {
         when: Text,
         /// Why; shown in reports.
         because: Option<Text>,
+    }
+
+    /// One long attempt per cell that gives points on the way.
+    struct Soak {
+        /// How long it lasts.
+        r#for: Time,
+        /// Distance of points, at least 1s.
+        every: Time,
+        /// When it ends before its time (default end: a failed round is noted).
+        until: Option<Until>,
+        /// Time from the start of the load whose points say nothing of drift (default a tenth, 1m to 10m).
+        warm_up: Option<Time>,
+        /// Time without progress that is a hang (default 5m).
+        stall: Option<Time>,
+        /// Whether all cells share the time, one after the other (default false: each lasts as long).
+        share: Option<bool>,
     }
 
     /// Bounds of the matrix itself.
@@ -295,6 +312,8 @@ shape! {
         artifacts: Option<OneOrMany<Text>>,
         /// Bytes fetched of them together (default 64MiB, at most 1GiB).
         artifact_limit: Option<Size>,
+        /// How it puts load on the services of a soak (default rounds).
+        load: Option<Load>,
     }
 
     /// Conditions of readiness; all that are given must hold.
@@ -378,6 +397,8 @@ words!(Side { Shared, Disjoint } "lowercase");
 words!(Order { Interleaved, Declared, Shuffled } "lowercase");
 words!(Spread { Any, Each } "lowercase");
 words!(Across { Sum, Max, Min, Mean, Merged } "lowercase");
+words!(Load { Rounds, Stream } "lowercase");
+words!(Until { End, FirstNg } "kebab-case");
 words!(Lines { Lines } "lowercase");
 words!(Any { Any } "lowercase");
 
@@ -420,6 +441,7 @@ mod tests {
             ("/$defs/OwnParser/properties", keys::MEASURE),
             ("/$defs/Metric/properties", keys::METRIC),
             ("/$defs/Limits/properties", keys::LIMITS),
+            ("/$defs/Soak/properties", keys::SOAK),
             ("/$defs/Table/properties", keys::TABLE),
         ] {
             assert_keys(&schema, pointer, known);

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use drover_model::{AxisValue, CpuPart, Direction, Name, ParserSpec, StopPolicy};
 use serde::Serialize;
 
-use crate::template::Template;
+use crate::{soak::Load, template::Template};
 
 /// A command that must be installed where the matrix runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,8 @@ pub struct Role {
     pub measure: Option<ParserSpec>,
     /// Exit statuses that count as success.
     pub status: ExitStatuses,
-    /// Time allowed from the start.
+    /// Time allowed from the start. In a soak, that of one round; services and streams last as long as the soak, whatever
+    /// stands here.
     #[serde(skip)]
     pub timeout: Duration,
     /// Bytes kept of each output stream.
@@ -98,6 +99,9 @@ pub struct Role {
     /// Bytes fetched of all its artifacts together.
     #[serde(skip)]
     pub artifact_limit: u64,
+    /// How it puts load on the services of a soak, if it is measured and awaited.
+    #[serde(skip_serializing_if = "Load::is_default")]
+    pub load: Load,
 }
 
 impl Role {
@@ -106,6 +110,12 @@ impl Role {
     #[must_use]
     pub fn is_service(&self) -> bool {
         !self.ready.is_empty()
+    }
+
+    /// Whether it puts load on the services of a soak, for the whole time. Other awaited roles run once.
+    #[must_use]
+    pub fn is_load(&self) -> bool {
+        !self.is_service() && self.measure.is_some()
     }
 
     /// Its tasks in one attempt: hosts times instances, 10,000 at most.

@@ -8,7 +8,7 @@ use super::{
     fields::{self, Fields, Problems},
     files, measure, ready,
     seats::{self, SeatsDraft},
-    units, value,
+    soak, units, value,
 };
 use crate::{
     keys,
@@ -31,6 +31,10 @@ pub(crate) struct RoleDraft {
     pub(crate) span: Range<usize>,
     /// Roles of `after`, with their places.
     pub(crate) after: Vec<Scalar>,
+    /// Its `load`, where it has one.
+    pub(crate) load: Option<Range<usize>>,
+    /// Its `timeout`, where it has one.
+    pub(crate) timeout: Option<Range<usize>>,
     /// What it says of its hosts.
     pub(crate) seats: SeatsDraft,
 }
@@ -87,6 +91,8 @@ fn role(
     let output = fields.get("output").and_then(|node| output(node, problems)).unwrap_or(DEFAULT_OUTPUT);
     let seats = seats::seats(&fields, &ports, problems);
     let (artifacts, artifact_limit) = files::artifacts(&fields, problems);
+    let load = fields.get("load");
+    let span = |key: &str| fields.get(key).map(|node| node.span.clone());
     let role = Role {
         name: name?,
         command: command?,
@@ -109,8 +115,16 @@ fn role(
         other_host_than: seats.other.iter().filter_map(|scalar| scalar.text.parse().ok()).collect(),
         artifacts,
         artifact_limit,
+        load: load.and_then(|node| value::choice(node, "`load`", &soak::LOADS, problems)).unwrap_or_default(),
     };
-    Some(RoleDraft { role, span: entry.key.span.clone(), after, seats })
+    Some(RoleDraft {
+        role,
+        span: entry.key.span.clone(),
+        after,
+        load: span("load"),
+        timeout: span("timeout"),
+        seats,
+    })
 }
 
 /// Exactly one of `run` and `shell`.

@@ -10,7 +10,9 @@ use super::{
     metric,
     policy::{self, Limits},
     role::{self, RoleDraft, Roles},
-    seats, spread, value,
+    seats,
+    soak::{self, SoakDraft},
+    spread, value,
 };
 use crate::{
     keys,
@@ -39,6 +41,7 @@ pub(crate) struct Draft {
     pub(crate) declared_roles: Vec<String>,
     pub(crate) metrics: Vec<MetricDraft>,
     pub(crate) policy: Policy,
+    pub(crate) soak: Option<SoakDraft>,
     pub(crate) limits: Limits,
     /// Where to report what concerns the hosts of `spread: each`.
     pub(crate) spread_span: Range<usize>,
@@ -62,6 +65,7 @@ pub(crate) fn root(node: &Node, hosts: Option<&[Name]>, problems: &mut Problems)
     let requires = policy::requires(root.get("requires"), problems);
     let policy = policy::policy(&root, problems);
     let limits = policy::limits(&root, problems);
+    let soak = root.get("soak").and_then(|node| soak::soak(node, problems));
 
     let mut axes = axes::axes(root.get("axes"), problems);
     let mut declared = declared_names(root.get("axes"));
@@ -85,6 +89,7 @@ pub(crate) fn root(node: &Node, hosts: Option<&[Name]>, problems: &mut Problems)
     seats::relations(known, problems);
     seats::follow(&mut roles, &role_names, problems);
     spread::check(&root, policy.spread, &zip, &roles, problems);
+    soak::check(&root, policy.repeat, &roles, roles.len() == role_names.len(), problems);
     place_roles(&root, &names, &mut roles, &role_names, problems);
     clashes(&roles, &names, problems);
     // Without metrics, a matrix says whether its trials pass.
@@ -106,6 +111,7 @@ pub(crate) fn root(node: &Node, hosts: Option<&[Name]>, problems: &mut Problems)
         declared_roles: role_names,
         metrics,
         policy,
+        soak,
         limits,
         spread_span: root.entry("spread").map_or_else(|| root.place(), |entry| entry.key.span.clone()),
         table,

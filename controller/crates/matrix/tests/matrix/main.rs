@@ -23,4 +23,6 @@ mod rendering;
 #[cfg(test)]
 mod several;
 #[cfg(test)]
+mod soaks;
+#[cfg(test)]
 mod spread;
