@@ -28,6 +28,8 @@ pub(crate) struct Lane {
     pub turn: Option<u64>,
     /// Attempts at the end of its queue that may go elsewhere, as the scheduler's list of them has it.
     pub movable: usize,
+    /// Its queue changed otherwise than by going on at its front, since those were counted.
+    pub is_reordered: bool,
     /// What is due next, as the scheduler's list of times has it.
     pub timer: Option<Duration>,
     /// It is to be looked at before the step ends.
@@ -61,9 +63,16 @@ impl Lane {
             groups: Vec::new(),
             turn: None,
             movable: 0,
+            is_reordered: false,
             timer: None,
             is_marked: false,
         }
+    }
+
+    /// Lets an attempt wait here, behind the others.
+    pub fn push(&mut self, id: AttemptId) {
+        self.queue.push_back(id);
+        self.is_reordered = true;
     }
 
     /// Whether it runs nothing and has nothing to run.
@@ -80,6 +89,7 @@ impl Lane {
     pub fn remove(&mut self, id: AttemptId) -> bool {
         self.unstored.retain(|unstored| *unstored != id);
         self.queue.retain(|queued| *queued != id);
+        self.is_reordered = true;
         let had = self.current == Some(id);
         if had {
             self.current = None;

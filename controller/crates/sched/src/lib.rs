@@ -37,6 +37,7 @@
 //! - everything after [`Effect::Finish`].
 
 mod attempt;
+mod attempts;
 mod barrier;
 mod crew;
 mod effect;

@@ -28,7 +28,7 @@ use drover_model::{AttemptId, Name, RunId, Seats, TaskId};
 
 use crate::{
     Effects, Ended, Event, PastAttempt, Plan, PlanError, Progress, Reconnect,
-    attempt::Attempt,
+    attempts::Attempts,
     group::Trials,
     host::Host,
     lane::Lane,
@@ -89,7 +89,7 @@ pub struct Scheduler {
     is_full: bool,
 
     /// Attempts that are drawn and not stored: some for each lane, whatever the size of the plan.
-    attempts: HashMap<AttemptId, Attempt>,
+    attempts: Attempts,
     /// Those without a lane.
     unseated: BTreeSet<AttemptId>,
     past: Past,
@@ -204,7 +204,7 @@ impl Scheduler {
             stranded: VecDeque::new(),
             reseat: true,
             is_full: false,
-            attempts: HashMap::new(),
+            attempts: Attempts::new(plan.run),
             unseated: BTreeSet::new(),
             past: Past::new(past, &mut progress),
             progress,

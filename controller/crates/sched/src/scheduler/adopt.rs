@@ -77,6 +77,7 @@ impl Scheduler {
                 attempt.map_or(u64::MAX, |attempt| attempt.place)
             });
             self.lanes[*lane].queue = queue.into();
+            self.lanes[*lane].is_reordered = true;
         }
     }
 

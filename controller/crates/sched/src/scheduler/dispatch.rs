@@ -117,9 +117,9 @@ impl Scheduler {
         let id = AttemptId { run: self.run, trial: draw.trial, number: draw.number };
         let mut attempt = Attempt::new(id, draw, group, Origin::Fresh, Stage::Journalling);
         (attempt.lane, attempt.moved) = (Some(lane), moved);
-        self.attempts.insert(id, attempt);
+        self.attempts.insert(attempt);
         self.groups[group].open += 1;
-        self.lanes[lane].queue.push_back(id);
+        self.lanes[lane].push(id);
         id
     }
 
@@ -189,6 +189,7 @@ impl Scheduler {
             taken.extend(self.forget_attempt(id).map(|attempt| attempt.draw));
         }
         taken.reverse();
+        self.lanes[lane].is_reordered = true;
         self.note_movable(lane);
         self.mark_lane(lane);
         taken
@@ -214,6 +215,7 @@ impl Scheduler {
                 && self.lanes[lane].crew.seats == *seats
             {
                 attempt.stage = Stage::Queued;
+                self.lanes[lane].is_reordered = true;
                 self.mark_lane(lane);
             }
         }
@@ -241,7 +243,7 @@ impl Scheduler {
             let id = AttemptId { run: self.run, trial: draw.trial, number: draw.number };
             let mut attempt = Attempt::new(id, draw, group, Origin::Fresh, Stage::Queued);
             (attempt.begun, attempt.ended) = (now, now);
-            self.attempts.insert(id, attempt);
+            self.attempts.insert(attempt);
             self.groups[group].open += 1;
             self.unseated.insert(id);
             self.order_store(id, storing, effects);

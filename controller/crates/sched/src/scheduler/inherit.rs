@@ -134,7 +134,7 @@ impl Scheduler {
         });
         match attempt.lane {
             Some(lane) => {
-                self.lanes[lane].queue.push_back(id);
+                self.lanes[lane].push(id);
                 if is_home && !self.groups[group].is_common() {
                     self.attach(group, lane);
                 }
@@ -143,7 +143,7 @@ impl Scheduler {
                 self.unseated.insert(id);
             }
         }
-        self.attempts.insert(id, attempt);
+        self.attempts.insert(attempt);
     }
 
     /// The run is in the store: sees to the attempts of former controllers, and lets groups look for hosts.

@@ -261,8 +261,13 @@ impl Scheduler {
         let is_movable = |id: &drover_model::AttemptId| {
             self.attempts.get(id).is_some_and(crate::attempt::Attempt::is_movable)
         };
-        let movable =
-            if entry.is_live { entry.queue.iter().rev().take_while(|id| is_movable(id)).count() } else { 0 };
+        let movable = match (entry.is_live, entry.is_reordered) {
+            (false, _) => 0,
+            (true, true) => entry.queue.iter().rev().take_while(|id| is_movable(id)).count(),
+            (true, false) => entry.movable.min(entry.queue.len()),
+        };
+        self.lanes[lane].is_reordered = false;
+        let entry = &self.lanes[lane];
         if movable != entry.movable {
             self.longest.remove(&(entry.movable, Reverse(lane)));
             if movable > 0 {
