@@ -52,6 +52,7 @@ mod plan;
 mod retry;
 mod roles;
 mod scheduler;
+mod search;
 mod verdict;
 
 pub use effect::{Effect, Effects, Ended, Progress};

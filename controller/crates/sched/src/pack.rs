@@ -6,32 +6,32 @@
 
 use std::collections::BTreeSet;
 
-use crate::{PlanError, RoleShape, roles::leader_of};
-
-/// Choices that are looked at before the search is given up: far more than any sensible plan needs.
-const PATIENCE: u32 = 50_000;
+use crate::{PlanError, RoleShape, roles::leader_of, search::Search};
 
 /// What the plan asks of every choice of hosts.
 #[derive(Debug)]
 pub(crate) struct Rules {
     /// Roles that share all their hosts are one class.
-    classes: Vec<Class>,
+    pub classes: Vec<Class>,
     /// Role -> its class.
     class_of: Vec<usize>,
     /// Host -> its kind.
-    kind_of: Vec<usize>,
+    pub kind_of: Vec<usize>,
     /// Kind -> by class, whether its hosts are in that class's pool.
-    kinds: Vec<Vec<bool>>,
+    pub kinds: Vec<Vec<bool>>,
 }
 
+/// Roles that share all their hosts.
 #[derive(Debug)]
-struct Class {
+pub(crate) struct Class {
     /// The role that says what it needs.
     leader: usize,
-    hosts: usize,
-    pinned: bool,
+    /// How many it needs.
+    pub hosts: usize,
+    /// It is bound to the host of the group, where there is one.
+    pub pinned: bool,
     /// Classes that it shares no host with.
-    apart: Vec<usize>,
+    pub apart: Vec<usize>,
 }
 
 /// The hosts that are left, by kind and by the number of lanes that use them.
@@ -142,27 +142,10 @@ impl Rules {
         }
         seen.sort_unstable();
         let hosts: Vec<usize> = seen.into_iter().map(|(_, host)| host).collect();
-        let fewest = self.classes.iter().map(|class| class.hosts).max().unwrap_or_default();
-        let mut search = Search {
-            rules: self,
-            pin,
-            users: vec![Vec::new(); hosts.len()],
-            hosts,
-            picks: vec![Vec::new(); self.classes.len()],
-            taken: 0,
-            patience: PATIENCE,
-            deepest: 0,
-        };
-        if (fewest..=needed).any(|most| search.class(0, most)) {
-            let of_class = |class: &usize| {
-                let mut hosts: Vec<usize> = search.picks[*class].iter().map(|at| search.hosts[*at]).collect();
-                hosts.sort_unstable();
-                hosts
-            };
-            return Ok(self.class_of.iter().map(of_class).collect());
+        match Search::fewest(self, &hosts, pin) {
+            Ok(picks) => Ok(self.class_of.iter().map(|class| picks[*class].clone()).collect()),
+            Err(class) => Err((self.classes[class].leader, self.why_not(class, stock, pin))),
         }
-        let deepest = search.deepest;
-        Err((self.classes[deepest].leader, self.why_not(deepest, stock, pin)))
     }
 
     fn why_not(&self, class: usize, stock: &Stock, pin: Option<usize>) -> String {
@@ -182,78 +165,6 @@ impl Rules {
                 this.hosts
             ),
         }
-    }
-}
-
-/// A search by trial and error, in the order of preference.
-struct Search<'a> {
-    rules: &'a Rules,
-    pin: Option<usize>,
-    /// The hosts that are looked at, in the order of preference.
-    hosts: Vec<usize>,
-    /// By place in `hosts`: the classes that have it.
-    users: Vec<Vec<usize>>,
-    /// Class -> places in `hosts`.
-    picks: Vec<Vec<usize>>,
-    /// Hosts that any class has.
-    taken: usize,
-    patience: u32,
-    /// The furthest class that could not be served.
-    deepest: usize,
-}
-
-impl Search<'_> {
-    /// Serves this class and all later ones with `most` hosts in all.
-    fn class(&mut self, class: usize, most: usize) -> bool {
-        let Some(entry) = self.rules.classes.get(class) else { return true };
-        let bound = self.pin.filter(|_| entry.pinned);
-        if bound.is_some() && entry.hosts != 1 {
-            self.deepest = class;
-            return false;
-        }
-        let fits = |at: &usize| {
-            let host = self.hosts[*at];
-            let allowed = bound
-                .map_or_else(|| self.rules.kinds[self.rules.kind_of[host]][class], |bound| bound == host);
-            allowed && !self.users[*at].iter().any(|user| entry.apart.contains(user))
-        };
-        let (mut choice, unused): (Vec<usize>, Vec<usize>) =
-            (0..self.hosts.len()).filter(fits).partition(|at| !self.users[*at].is_empty());
-        choice.extend(unused);
-        self.pick(class, most, &choice, entry.hosts)
-    }
-
-    /// Takes `more` hosts from these for the class, then goes on to the next.
-    fn pick(&mut self, class: usize, most: usize, choice: &[usize], more: usize) -> bool {
-        if more == 0 {
-            return self.class(class + 1, most);
-        }
-        // Where one unused host of a kind was of no use, another will not be.
-        let mut skipped = vec![false; self.rules.kinds.len()];
-        for (position, at) in choice.iter().enumerate() {
-            let Some(patience) = self.patience.checked_sub(1) else { break };
-            self.patience = patience;
-            let kind = self.rules.kind_of[self.hosts[*at]];
-            let unused = self.users[*at].is_empty();
-            // Roles that are bound to the host of the group make it unlike the others of its kind.
-            let alike = self.pin != Some(self.hosts[*at]);
-            if choice.len() - position < more || (unused && (self.taken >= most || (alike && skipped[kind])))
-            {
-                continue;
-            }
-            self.taken += usize::from(unused);
-            self.users[*at].push(class);
-            self.picks[class].push(*at);
-            if self.pick(class, most, &choice[position + 1..], more - 1) {
-                return true;
-            }
-            self.users[*at].pop();
-            self.picks[class].pop();
-            self.taken -= usize::from(unused);
-            skipped[kind] |= unused && alike;
-        }
-        self.deepest = self.deepest.max(class);
-        false
     }
 }
 
@@ -380,5 +291,31 @@ mod tests {
         stock.weigh(&rules, 2, true);
         assert!(rules.choose(&stock, From::Unused, None).is_err());
         assert_eq!(rules.choose(&stock, From::All, None).unwrap(), [[0]]);
+    }
+
+    #[test]
+    fn expect_hosts_for_every_role_when_there_are_ten_thousand() {
+        let all: Vec<usize> = (0..10_000).collect();
+        assert_eq!(
+            choose(&[role("a", 10_000, &all, &[])], 10_000, None).unwrap(),
+            std::slice::from_ref(&all)
+        );
+        let shapes = [role("a", 5_000, &all, &[]), role("b", 5_000, &all, &[0])];
+        assert_eq!(choose(&shapes, 10_000, None).unwrap(), [all[..5_000].to_vec(), all[5_000..].to_vec()]);
+        let shapes = [role("a", 5_001, &all, &[]), role("b", 5_000, &all, &[0])];
+        assert_eq!(choose(&shapes, 10_000, None).unwrap_err().0, 1, "one too many");
+        let half: Vec<usize> = (0..10_000).step_by(2).collect();
+        let shapes =
+            [role("a", 7_500, &all, &[]), role("b", 5_000, &half, &[]), role("c", 2_500, &all, &[0])];
+        let chosen = choose(&shapes, 10_000, None).unwrap();
+        assert_eq!(chosen[1], half, "all of its pool");
+        let others: Vec<usize> = all.iter().copied().filter(|host| !chosen[0].contains(host)).collect();
+        assert_eq!(chosen[2], others, "the first role leaves them");
+    }
+
+    #[test]
+    fn expect_the_fewest_hosts_when_the_first_choice_would_take_more() {
+        let shapes = [role("a", 2, &[0, 1, 2, 3], &[]), role("b", 1, &[3], &[]), role("c", 1, &[2, 3], &[1])];
+        assert_eq!(choose(&shapes, 4, None).unwrap(), [vec![2, 3], vec![3], vec![2]]);
     }
 }

@@ -8,20 +8,14 @@ use std::{
 };
 
 use drover_model::{AttemptId, Name, RunId, Seats, TrialId, Verdict};
-use drover_sched::{
-    CollectOutcome, Effect, Effects, Ended, Event, Group, PastAttempt, Plan, Reconnect, RoleKind, RoleShape,
-    Scheduler,
-};
+use drover_sched::{CollectOutcome, Effect, Effects, Ended, Event, RoleShape, Scheduler};
 
-use crate::{
-    agent::Agent,
-    invariants,
-    rng::Rng,
-    shapes::{self, Share},
-};
+use crate::{agent::Agent, invariants, rng::Rng, shapes::Share};
 
+mod birth;
 mod calls;
 mod misfortune;
+mod work;
 
 pub use calls::hosts_of;
 
@@ -121,49 +115,6 @@ pub struct World {
 type Outcome = Result<(), String>;
 
 impl World {
-    pub fn new(seed: u64, log: bool) -> Self {
-        let mut rng = Rng::new(seed);
-        let hosts = 1 + [0, 0, 1, 2, 2, 3, 4][rng.below(7)];
-        let trials = 1 + rng.below(10);
-        let faults = [0, 10, 40, 120][rng.below(4)];
-        let pick = |rng: &mut Rng, from: u32, to: u32| {
-            from + u32::try_from(rng.below(usize::try_from(to).unwrap())).unwrap()
-        };
-        let roles = shapes::roles(&mut rng, hosts);
-        let trials: Vec<TrialId> = (0..u32::try_from(trials).unwrap())
-            .map(|n| TrialId { cell: n / 2, repetition: n % 2 + 1 })
-            .collect();
-        Self {
-            now: Duration::ZERO,
-            run: shapes::run(),
-            hosts: (0..hosts).map(|host| format!("h{host}").parse().unwrap()).collect(),
-            roles,
-            groups: shapes::groups(&mut rng, &trials, hosts),
-            trials,
-            wait_for_hosts: rng.chance(300),
-            retries: pick(&mut rng, 0, 4),
-            after_ng: pick(&mut rng, 0, 3),
-            window: pick(&mut rng, 1, 5),
-            unstored_limit: pick(&mut rng, 1, 4),
-            tries: pick(&mut rng, 1, 5),
-            faults,
-            calm: false,
-            agents: (0..hosts).map(|_| Agent::default()).collect(),
-            store: BTreeMap::new(),
-            journal: Vec::new(),
-            reached_roles: BTreeSet::new(),
-            given_back: BTreeSet::new(),
-            calls: 0,
-            harmed: BTreeSet::new(),
-            ever_cut_short: false,
-            ever_lost: false,
-            lives: 0,
-            reached: BTreeSet::new(),
-            log: log.then(Vec::new),
-            rng,
-        }
-    }
-
     /// Lives through the whole history: controllers come and go until the run is complete.
     pub fn live(&mut self) -> Outcome {
         loop {
@@ -185,56 +136,6 @@ impl World {
             if self.lives > 30 {
                 return Err("the run does not end, although nothing goes wrong any more".to_owned());
             }
-        }
-    }
-
-    fn bear(&mut self) -> Controller {
-        self.lives += 1;
-        self.given_back.clear();
-        if self.lives > 8 {
-            self.calm_down();
-        }
-        let lives = self.lives;
-        self.note(|| format!("controller {lives} starts"));
-        let past =
-            self.store.iter().map(|(id, stored)| PastAttempt::new(*id, &stored.verdict, stored.is_final));
-        let plan = Plan {
-            run: self.run,
-            hosts: self.hosts.clone(),
-            groups: self
-                .groups
-                .iter()
-                .map(|share| Group { order: share.trials.clone().into(), stay: share.stay, host: share.host })
-                .collect(),
-            roles: self.roles.clone(),
-            retries: self.retries,
-            after_ng: self.after_ng,
-            journal_window: self.window,
-            unstored_limit: self.unstored_limit,
-            skew_limit: Duration::from_millis(1),
-            reconnect: Reconnect {
-                tries: if self.calm { 5 } else { self.tries },
-                first_delay: Duration::from_millis(100),
-                max_delay: Duration::from_secs(1),
-            },
-            wait_for_hosts: self.wait_for_hosts,
-        };
-        let journalled = self.journal.iter().map(|(id, seats)| (*id, Seats::clone(seats)));
-        let scheduler = Scheduler::new(plan, past, journalled).unwrap();
-        Controller {
-            scheduler,
-            links: self.hosts.iter().map(|_| Link::default()).collect(),
-            to_store: VecDeque::new(),
-            from_store: VecDeque::new(),
-            delivered: Vec::new(),
-            late: VecDeque::new(),
-            begun: BTreeSet::new(),
-            unstored: BTreeSet::new(),
-            holders: vec![None; self.hosts.len()],
-            calls: BTreeMap::new(),
-            answers: VecDeque::new(),
-            interrupts: 0,
-            ended: None,
         }
     }
 
@@ -409,107 +310,5 @@ impl World {
         }
         self.send(controller, effect);
         Ok(())
-    }
-
-    /// The agent carries out the oldest order that has reached it.
-    fn agent_works(&mut self, controller: &mut Controller, host: usize) -> Result<bool, String> {
-        let Some((order, call)) = controller.links[host].to_agent.pop_front() else { return Ok(false) };
-        let faults = if self.calm { 0 } else { self.faults };
-        let name = self.hosts[host].clone();
-        let agent = &mut self.agents[host];
-        let link = &mut controller.links[host];
-        if link.lost {
-            return Ok(true);
-        }
-        let fenced = link.epoch != agent.epoch || !agent.runs;
-        let answer = match order {
-            Effect::ConnectHost { .. } if agent.gone || self.rng.chance(faults) => {
-                self.ever_lost = true;
-                Some(Event::HostLost { host: name, why: "no answer".to_owned() })
-            }
-            Effect::ConnectHost { .. } => {
-                agent.restart();
-                Some(Event::HostConnected { host: name, boot_id: agent.boot.to_string() })
-            }
-            Effect::AcquireLease { .. } if agent.taken => {
-                self.ever_lost = true;
-                Some(Event::LeaseRefused { host: name, why: "another run holds it".to_owned() })
-            }
-            Effect::AcquireLease { .. } if agent.runs => {
-                agent.epoch += 1;
-                link.epoch = agent.epoch;
-                // Some events come again after a reconnection.
-                link.cursor = link.cursor.saturating_sub(u64::try_from(self.rng.below(4)).unwrap());
-                Some(Event::LeaseGranted { host: name, known: agent.known() })
-            }
-            _ if fenced => None,
-            order if call.is_some() => {
-                self.part_of_call(controller, host, &order, call.unwrap());
-                None
-            }
-            Effect::StartTask { task, .. } if self.rng.chance(faults / 4) && !agent.knows_task(&task) => {
-                self.harmed.insert(task.attempt);
-                Some(Event::TaskRefused { task, why: "of the world".to_owned() })
-            }
-            Effect::StartTask { task, hold, .. } => {
-                let role = self.roles.iter().find(|role| role.name == task.role).unwrap();
-                let service = role.kind == RoleKind::Service;
-                agent.start(&mut self.rng, &task, service, hold, faults)?;
-                None
-            }
-            Effect::StopTask { task, kill, .. } => {
-                agent.stop(&task, kill);
-                None
-            }
-            Effect::ForgetAttempts { attempts, .. } => {
-                for attempt in &attempts {
-                    agent.forget(*attempt)?;
-                }
-                Some(Event::AttemptsForgotten { host: name, attempts })
-            }
-            Effect::ReleaseLease { .. } => {
-                link.epoch = 0;
-                Some(Event::LeaseReleased { host: name })
-            }
-            other => return Err(format!("{other:?} is no order for an agent")),
-        };
-        if let Some(answer) = answer {
-            controller.links[host].to_controller.push_back(answer);
-        }
-        Ok(true)
-    }
-
-    /// The store carries out its oldest order: from then on it is durable.
-    fn store_works(&mut self, controller: &mut Controller) -> Result<bool, String> {
-        let Some(order) = controller.to_store.pop_front() else { return Ok(false) };
-        let fails = !self.calm && self.rng.chance(self.faults / 6);
-        let (why, disk_full) = ("of the world".to_owned(), self.rng.chance(800));
-        let answer = match order {
-            Effect::JournalAttempts { attempts } if fails && self.rng.chance(200) => {
-                drop(attempts);
-                Event::JournalFailed { why, disk_full }
-            }
-            Effect::JournalAttempts { attempts } => {
-                for (attempt, seats) in &attempts {
-                    self.journal.retain(|(journalled, _)| journalled != attempt);
-                    self.journal.push((*attempt, seats.clone()));
-                }
-                Event::AttemptsJournalled { attempts }
-            }
-            Effect::StoreAttempt { attempt, .. } if fails => {
-                self.harmed.insert(attempt);
-                Event::StoreFailed { attempt, why, disk_full }
-            }
-            Effect::StoreAttempt { attempt, seats, verdict, is_final, .. } => {
-                invariants::of_store(self, attempt, seats.as_deref(), &verdict, is_final)?;
-                self.reached.insert(verdict.outcome().as_str());
-                self.reached.insert(verdict.cause());
-                self.store.insert(attempt, Stored { seats, verdict, is_final });
-                Event::AttemptStored { attempt }
-            }
-            other => return Err(format!("{other:?} is no order for the store")),
-        };
-        controller.from_store.push_back(answer);
-        Ok(true)
     }
 }
