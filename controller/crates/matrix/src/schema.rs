@@ -243,7 +243,7 @@ shape! {
     struct Soak {
         /// How long it lasts.
         r#for: Time,
-        /// Distance of points, at least 1s.
+        /// Distance of points that are kept, at least 1s. Rounds follow one another without a pause.
         every: Time,
         /// When it ends before its time (default end: a failed round is noted).
         until: Option<Until>,

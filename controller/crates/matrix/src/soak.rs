@@ -10,8 +10,8 @@ use serde::Serialize;
 pub struct Soak {
     /// How long it lasts: each cell, or with [`Soak::share`] all cells together.
     pub length: Duration,
-    /// Distance of points: a round begins this long after the one before began, or at once if that one took longer; of
-    /// a stream, one point is kept in this time. At least a second.
+    /// Distance of points that are kept, at least a second: what comes sooner after a point than this is judged, and left
+    /// out of the series. Rounds follow one another without a pause, whatever stands here.
     pub every: Duration,
     /// When it ends before its time.
     pub until: SoakUntil,

@@ -14,6 +14,7 @@
 //!   drover.lock                                 flock held by the writing controller, with its pid and user
 //!   runs/<run id>/drover.log                    its log
 //!   runs/<run id>/c3r1a1/client.0.stdout        raw outputs, where there was output
+//!   runs/<run id>/c3r1a1/series.csv             points on the way of a soak; timeline.jsonl beside it: what happened
 //! ```
 
 mod artifacts;
@@ -26,6 +27,7 @@ mod memory;
 mod outputs;
 mod records;
 mod results_dir;
+mod series;
 mod sqlite;
 mod store;
 mod views;
@@ -46,6 +48,10 @@ pub use records::{
     AttemptRecord, CellRecord, MetricRecord, RunRecord, RunResults, RunState, TableLayout, TaskRecord,
 };
 pub use results_dir::{DirError, ResultsDir};
+pub use series::{
+    Damage, MAX_MARK_BYTES, MAX_PENDING_BYTES, MAX_SERIES_BYTES, Mark, MarkKind, Marks, Point, Points,
+    Reopened, SeriesError, SeriesReader, SeriesWriter,
+};
 pub use sqlite::{OpenError, SCHEMA_VERSION, SqliteStore};
 pub use store::Store;
 pub use views::{AttemptHistory, OutcomeCounts, RunName, RunSummary};

@@ -189,7 +189,7 @@ fn cut_list<T>(list: &mut Vec<T>, max: usize) -> usize {
 }
 
 /// Cuts the end of a text off, so that it has at most `max` bytes with the remark about the cut.
-fn cut_end(text: &mut String, max: usize) {
+pub(crate) fn cut_end(text: &mut String, max: usize) {
     if text.len() > max {
         let remark = format!(" [{} bytes, cut]", text.len());
         let room = max.saturating_sub(remark.len());

@@ -15,4 +15,6 @@ mod sample;
 #[cfg(test)]
 mod scratch;
 #[cfg(test)]
+mod series;
+#[cfg(test)]
 mod writer;
