@@ -272,3 +272,52 @@ fn expect_the_role_named_when_no_hosts_can_be_chosen() {
         "it runs on 2 hosts, and its pool has 2, of which roles that it shares no host with may take up to 1";
     assert_eq!(error, Some(PlanError::NoSeats { role: name("client"), why: why.to_owned() }));
 }
+
+#[test]
+fn expect_clients_beside_their_servers_when_roles_share_hosts() {
+    let mut shapes = Plan { hosts: vec![name("h"), name("i"), name("j")], ..plan(1) };
+    shapes.roles[0].hosts = 2;
+    shapes.roles[1].same_host_as = Some(0);
+    let mut desk = Desk::new(shapes);
+    assert_eq!(desk.open(&[]), ["connect h", "connect i", "journal c0r1a1@h,i/h,i", "lease h"]);
+    assert_eq!(desk.connect_to("i", "b", &[]), ["lease i", "prepare c0r1a1"]);
+    assert_eq!(desk.prepared("c0r1a1"), ["start c0r1a1.server.0", "start c0r1a1.server.1@i"]);
+    desk.ready("c0r1a1.server.0");
+    assert_eq!(desk.ready("c0r1a1.server.1"), ["hold c0r1a1.client.0", "hold c0r1a1.client.1@i"]);
+    desk.armed("c0r1a1.client.0");
+    assert_eq!(desk.armed("c0r1a1.client.1"), ["release c0r1a1 on h i"]);
+    assert_eq!(
+        desk.ended("c0r1a1.client.0", EndKind::Exited(3)),
+        ["stop c0r1a1.client.1@i"],
+        "what fails on one host ends on all"
+    );
+    assert_eq!(
+        desk.ended("c0r1a1.client.1", EndKind::Stopped(None)),
+        ["stop c0r1a1.server.0", "stop c0r1a1.server.1@i"]
+    );
+}
+
+#[test]
+fn expect_common_trials_beside_a_group_that_stays_when_the_plan_has_both() {
+    let mut desk = Desk::new(Plan {
+        hosts: vec![name("h"), name("i")],
+        groups: vec![group(1, 9), Group { stay: true, ..group(0, 2) }],
+        ..plan(0)
+    });
+    assert_eq!(
+        desk.open(&[])[..4],
+        [
+            "connect i",
+            "journal c1r1a1@i c1r2a1@i c1r3a1@i c1r4a1@i",
+            "connect h",
+            "journal c0r1a1@h c0r2a1@h"
+        ]
+    );
+    desk.connect_to("i", "b", &[]);
+    for id in ["c0r1a1", "c0r2a1"] {
+        desk.run_up(id);
+        desk.run_down(id);
+    }
+    assert!(desk.stored("c0r1a1").is_empty(), "the host is the group's until the group is done");
+    assert_eq!(desk.stored("c0r2a1"), ["journal c1r5a1@h c1r6a1@h c1r7a1@h c1r8a1@h"]);
+}

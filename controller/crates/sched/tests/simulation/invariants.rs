@@ -132,10 +132,13 @@ fn invariant_hosts_have_one_attempt_each(
     seats.hosts().into_iter().try_for_each(|name| {
         let host = world.hosts.iter().position(|host| host == name).unwrap();
         let holder = controller.holders[host];
-        // All its tasks may be over while the order to collect waits for a connection.
+        // All its tasks may be over while the order to collect waits for a connection. What runs elsewhere, and is not waited
+        // for, is being killed.
         let is_over = |holder: AttemptId| {
             world.agents.iter().any(|agent| agent.ends.keys().any(|task| task.attempt == holder))
-                && !world.agents.iter().any(|agent| agent.alive().contains(&holder))
+                && !world.agents[host].alive().contains(&holder)
+                && (controller.killed.contains(&holder)
+                    || !world.agents.iter().any(|agent| agent.alive().contains(&holder)))
         };
         holds(holder.is_none_or(|holder| holder == id || is_over(holder)), || {
             format!("{id} begins on {name}, which {holder:?} has")

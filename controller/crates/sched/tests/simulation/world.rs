@@ -32,6 +32,8 @@ pub struct Controller {
     /// Attempts begun by this controller, or ordered to be collected, and not known to be stored.
     pub begun: BTreeSet<AttemptId>,
     pub unstored: BTreeSet<AttemptId>,
+    /// Attempts of which tasks were ordered to be killed.
+    pub killed: BTreeSet<AttemptId>,
     /// By host: the attempt that has it.
     pub holders: Vec<Option<AttemptId>>,
     /// Orders that concern several hosts, by number.
@@ -287,6 +289,9 @@ impl World {
                 }
                 controller.to_store.push_back(effect);
                 return Ok(());
+            }
+            Effect::StopTask { task, kill: true, .. } => {
+                controller.killed.insert(task.attempt);
             }
             Effect::QuarantineHost { .. } => {
                 self.reached.insert("quarantined");

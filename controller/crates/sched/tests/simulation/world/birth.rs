@@ -99,6 +99,7 @@ impl World {
             late: VecDeque::new(),
             begun: BTreeSet::new(),
             unstored: BTreeSet::new(),
+            killed: BTreeSet::new(),
             holders: vec![None; self.hosts.len()],
             calls: BTreeMap::new(),
             answers: VecDeque::new(),

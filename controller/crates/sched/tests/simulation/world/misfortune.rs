@@ -1,6 +1,8 @@
 //! What can go wrong: processes die, links break, orders to the store are lost on the way.
 
-use drover_model::TaskId;
+use std::sync::Arc;
+
+use drover_model::{AttemptId, Seats, TaskId};
 use drover_sched::TaskChange;
 
 use super::{Controller, Event, Outcome, World};
@@ -21,6 +23,11 @@ impl World {
                 self.agents[host].reboot();
                 // Attempts whose outputs are gone, or whose orders were under way.
                 self.harmed.extend(controller.begun.iter().copied());
+                // Or that a former controller began: their other hosts tell of them later.
+                let is_there = |(id, seats): &&(AttemptId, Arc<Seats>)| {
+                    seats.hosts().contains(&&name) && self.agents.iter().any(|agent| agent.knows(*id))
+                };
+                self.harmed.extend(self.journal.iter().filter(is_there).map(|(id, _)| *id));
             }
             6 if self.rng.chance(300) => self.agents[host].gone ^= true,
             7 if self.rng.chance(200) => self.agents[host].taken ^= true,
