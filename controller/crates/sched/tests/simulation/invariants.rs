@@ -1,6 +1,6 @@
 //! What must hold whatever happens: checked at every effect, at every write to the store, and at the end.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use drover_model::{
     AttemptId, EndKind, ErrorCause, MissingCause, Name, Outcome, Seats, TaskId, TrialId, Verdict,
@@ -283,9 +283,12 @@ fn invariant_a_failure_has_a_cause(world: &World, id: AttemptId, verdict: &Verdi
         Verdict::Error { cause: ErrorCause::LostHost, .. } => host_lost,
         Verdict::Error { cause: ErrorCause::StartSkew, .. } => harmed || host_lost || world.lives > 1,
         Verdict::Error { .. } => harmed,
-        // A former controller may have ended it because of a host that was lost then, and is back.
+        // A former controller may have ended it because of a host that was lost then, and is back; or because it could not
+        // know what its own predecessor did with a barrier over several hosts.
         Verdict::Missing { cause: MissingCause::Cancelled, .. } => {
-            world.ever_cut_short || harmed || (host_lost && world.lives > 1)
+            let is_apart = |(other, seats): &(_, Arc<Seats>)| *other == id && seats.hosts().len() > 1;
+            let is_unsure = world.lives > 2 && world.journal.iter().any(is_apart);
+            world.ever_cut_short || harmed || (host_lost && world.lives > 1) || is_unsure
         }
         Verdict::Missing { cause: MissingCause::HostUnavailable, .. } => host_lost,
         Verdict::Missing { .. } => harmed,
