@@ -7,7 +7,7 @@ use std::{
 };
 
 use drover_machine::CounterReader;
-use drover_model::{CpuCore, Name, TaskEnd, TaskEventKind, TaskId};
+use drover_model::{AttemptId, CpuCore, HostEventKind, Name, TaskEnd, TaskEventKind, TaskId};
 use drover_proto::{Hello, PROTOCOL};
 use drover_supervise::{Config, OrphanError, SetupError, Supervisor, clean_env};
 use tokio::sync::watch;
@@ -17,6 +17,7 @@ use crate::{
     blobs::BlobStore,
     clock,
     dir::StateDir,
+    observe::Observatory,
     own::OwnCommand,
     registry::Registry,
     spool::{Spool, SpoolError},
@@ -43,6 +44,8 @@ pub struct Agent {
     pub host_name: Option<Name>,
     /// The environment that every task starts from.
     pub base_env: Vec<(String, String)>,
+    /// Observes the machine while tasks run.
+    pub observatory: Observatory,
     /// Changes at every start.
     id: String,
     registry: Mutex<Registry>,
@@ -83,6 +86,7 @@ impl Agent {
             blobs: Arc::new(BlobStore::open(dir.paths.blobs())),
             host_name,
             base_env: clean_env(),
+            observatory: Observatory::default(),
             id: Uuid::now_v7().to_string(),
             registry: Mutex::new(registry),
             cores: Mutex::default(),
@@ -99,7 +103,7 @@ impl Agent {
     fn remove_unknown(&self) {
         let known: Vec<String> = self.registry().attempts().map(ToString::to_string).collect();
         let belongs = |name: &str| known.iter().any(|id| name == id || name.starts_with(&format!("{id}.")));
-        for dir in [self.dir.paths.work(), self.dir.paths.outputs()] {
+        for dir in [self.dir.paths.work(), self.dir.paths.outputs(), self.dir.paths.observed()] {
             let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
             for entry in entries.filter(|entry| !entry.file_name().to_str().is_some_and(belongs)) {
                 crate::task::remove(&entry.path());
@@ -151,9 +155,16 @@ impl Agent {
         self.tell_watchers();
     }
 
+    /// Records what was observed of the host for an attempt, and tells the watchers.
+    pub fn record_host(&self, attempt: AttemptId, kind: HostEventKind) {
+        self.registry().record_host(attempt, kind);
+        self.tell_watchers();
+    }
+
     /// Records the end of a running task, and tells the watchers.
     pub fn finish(&self, id: &TaskId, end: TaskEnd) {
         self.registry().finish(id, end);
+        self.observatory.look_again(id.attempt);
         self.tell_watchers();
         self.tell_server();
     }

@@ -13,6 +13,7 @@
 //! | `work/ATTEMPT/` | where the tasks of an attempt run |
 //! | `blobs/HASH` | contents of files that tasks get copies of |
 //! | `outputs/TASK.out`, `.err` | outputs too long for memory |
+//! | `observed/ATTEMPT` | what sensors said while an attempt ran |
 //!
 //! Also called by the controller's side, to find the directory of this user's agent.
 
@@ -111,6 +112,10 @@ impl Paths {
         self.root.join("blobs")
     }
 
+    pub(crate) fn observed(&self) -> PathBuf {
+        self.root.join("observed")
+    }
+
     pub(crate) fn outputs(&self) -> PathBuf {
         self.root.join("outputs")
     }
@@ -176,6 +181,7 @@ impl StateDir {
         ensure_dir(&paths.work(), PASSABLE)?;
         ensure_dir(&paths.outputs(), CLOSED)?;
         ensure_dir(&paths.blobs(), CLOSED)?;
+        ensure_dir(&paths.observed(), CLOSED)?;
         // The process id is for people only, so a lock file that cannot be written is no reason to fail.
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         Ok(Self { paths, _lock: lock })

@@ -21,6 +21,9 @@ pub struct Grant {
     pub info: LeaseInfo,
     /// Time without renewal after which another run may take it.
     pub ttl: Duration,
+    /// Time between two samples of the sensors while tasks of the run are here; `None` for no observation.
+    #[serde(default)]
+    pub observe: Option<Duration>,
 }
 
 /// What the agent knows of leases.
@@ -69,7 +72,13 @@ impl LeaseBook {
             holder: ask.holder,
             since_unix_ms: ask.now_unix_ms,
         };
-        Ok(Grant { info, ttl: ask.ttl })
+        Ok(Grant { info, ttl: ask.ttl, observe: ask.observe })
+    }
+
+    /// How often the holder wants the machine to be observed, if at all.
+    #[must_use]
+    pub fn observe(&self) -> Option<Duration> {
+        self.held.as_ref()?.grant.observe
     }
 
     /// Makes a proposed lease the present one.
@@ -127,6 +136,8 @@ pub struct Ask {
     pub holder: String,
     /// Time without renewal after which another run may take the host.
     pub ttl: Duration,
+    /// Time between two samples of the sensors; `None` for no observation.
+    pub observe: Option<Duration>,
     /// The time, in milliseconds since the Unix epoch, UTC.
     pub now_unix_ms: u64,
 }
@@ -213,7 +224,13 @@ mod tests {
     }
 
     fn ask(number: u128) -> Ask {
-        Ask { run: run(number), holder: format!("user-{number}"), ttl: TTL, now_unix_ms: 1_796_080_604_000 }
+        Ask {
+            run: run(number),
+            holder: format!("user-{number}"),
+            ttl: TTL,
+            observe: None,
+            now_unix_ms: 1_796_080_604_000,
+        }
     }
 
     fn take(book: &mut LeaseBook, number: u128, now: Instant, busy: bool) -> Result<LeaseRef, LeaseError> {

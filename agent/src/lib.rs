@@ -2,8 +2,9 @@
 //!
 //! Used by the binary `drover-agent`, and by `drover`, which executes itself as `drover agent` for the host `local`.
 //! The agent is one process with one thread for its event loop; threads of their own are made only for what can block for
-//! long (killing process trees, removing folders, writing blobs, searching for artifacts), and for a barrier, so that
-//! nothing delays the instant it waits for.
+//! long (killing process trees, removing folders, writing blobs, searching for artifacts, collecting evidence), for a barrier,
+//! so that nothing delays the instant it waits for, and for each attempt that is observed (`observe`), so that reading
+//! hundreds of files delays nothing else.
 //!
 //! tokio tasks and what connects them:
 //!
@@ -28,10 +29,12 @@ mod clock;
 mod connection;
 mod credentials;
 mod dir;
+mod evidence;
 mod fd;
 mod lease;
 mod log;
 mod network;
+mod observe;
 mod own;
 mod refused;
 mod registry;

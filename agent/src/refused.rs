@@ -2,7 +2,7 @@
 
 use std::io;
 
-use drover_model::{RunId, TaskId};
+use drover_model::{AttemptId, RunId, TaskId};
 use drover_proto::{ConversionError, Refusal};
 use drover_supervise::ports::PortError;
 use tonic::Status;
@@ -55,6 +55,17 @@ pub enum Refused {
     /// No such task.
     #[error("task {0} is not known here, or forgotten")]
     UnknownTask(TaskId),
+    /// No such attempt.
+    #[error("attempt {0} is not known here, or forgotten")]
+    UnknownAttempt(AttemptId),
+    /// What was observed cannot be read.
+    #[error("cannot read what was observed for attempt {attempt}")]
+    Observed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Why.
+        source: io::Error,
+    },
     /// The output cannot be read.
     #[error("cannot read the output of task {task}")]
     Output {
@@ -109,8 +120,8 @@ impl From<Refused> for Status {
             Refused::TasksRunning(_) => Refusal::TasksRunning,
             Refused::Ending => Refusal::Ending,
             Refused::Quarantined(_) => Refusal::Quarantined,
-            Refused::UnknownTask(_) => Refusal::UnknownTask,
-            Refused::Output { .. } => Refusal::NoOutput,
+            Refused::UnknownTask(_) | Refused::UnknownAttempt(_) => Refusal::UnknownTask,
+            Refused::Output { .. } | Refused::Observed { .. } => Refusal::NoOutput,
             Refused::Ports(_) => Refusal::NoPorts,
             Refused::Artifacts { .. } | Refused::Artifact(_) => Refusal::NoArtifact,
             Refused::Blob(BlobError::Unknown(_)) => Refusal::UnknownBlob,

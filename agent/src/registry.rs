@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use drover_model::{AttemptId, LeaseInfo, RunId, TaskEnd, TaskEvent, TaskEventKind, TaskId};
+use drover_model::{
+    AttemptId, HostEvent, HostEventKind, LeaseInfo, RunId, TaskEnd, TaskEvent, TaskEventKind, TaskId,
+};
 use drover_proto::{LeaseRef, v1};
 use drover_supervise::ports::PortPool;
 
@@ -12,7 +14,7 @@ use crate::{
     clock::{unix_now, unix_us},
     lease::{Ask, LeaseBook},
     refused::Refused,
-    spool::{Spool, SpoolError, TaskEntry},
+    spool::{AttemptEntry, Spool, SpoolError, TaskEntry},
     task::{self, LiveTask},
     text::chain,
 };
@@ -241,6 +243,43 @@ impl Registry {
         self.spool.event(event.into());
     }
 
+    /// Records what was observed of the host for an attempt, unless that is forgotten.
+    pub fn record_host(&mut self, attempt: AttemptId, kind: HostEventKind) {
+        if self.spool.index().attempts.contains_key(&attempt) {
+            let event = HostEvent { seq: 0, attempt, at_unix_us: unix_us(), kind };
+            self.spool.event(event.into());
+        }
+    }
+
+    /// How often the holder of the host wants it to be observed, if at all.
+    #[must_use]
+    pub fn observe(&self) -> Option<Duration> {
+        self.leases.observe()
+    }
+
+    /// The running tasks of an attempt.
+    pub fn live_of(&self, attempt: AttemptId) -> impl Iterator<Item = (&TaskId, &LiveTask)> {
+        self.live.iter().filter(move |(id, _)| id.attempt == attempt)
+    }
+
+    /// What is known of an attempt of the lease's run: its tasks, and when it was first heard of.
+    ///
+    /// # Errors
+    /// When the lease is not the present one, or the attempt is not known or of another run.
+    pub fn attempt(&self, lease: LeaseRef, attempt: AttemptId) -> Result<&AttemptEntry, Refused> {
+        self.leases.check(lease)?;
+        if attempt.run != lease.run {
+            return Err(Refused::Argument("the attempt does not belong to the run that holds the lease"));
+        }
+        self.spool.index().attempts.get(&attempt).ok_or(Refused::UnknownAttempt(attempt))
+    }
+
+    /// When an attempt was first heard of, in microseconds since the Unix epoch; 0 if that is not known.
+    #[must_use]
+    pub fn begun_unix_us(&self, attempt: AttemptId) -> u64 {
+        self.spool.index().attempts.get(&attempt).map_or(0, |entry| entry.begun_unix_us)
+    }
+
     /// Records the end of a running task; a second one is ignored.
     pub fn finish(&mut self, id: &TaskId, end: TaskEnd) {
         if self.live.remove(id).is_some() {
@@ -313,6 +352,12 @@ impl Registry {
     pub fn quarantine(&mut self, reason: String) {
         tracing::error!(reason, "the host is quarantined");
         self.quarantine.get_or_insert(reason);
+    }
+
+    /// Whether no new task is accepted because something could not be put back.
+    #[must_use]
+    pub fn is_quarantined(&self) -> bool {
+        self.quarantine.is_some()
     }
 
     /// Whether the agent may end now.

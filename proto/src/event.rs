@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use drover_model::{Counters, EndKind, NotStarted, OutputSummary, TaskEnd, TaskEvent, TaskEventKind, Usage};
+use drover_model::{
+    Counters, EndKind, NotStarted, OutputSummary, RoundEnd, TaskEnd, TaskEvent, TaskEventKind, Usage,
+};
 
 use crate::{
     ConversionError, Problem,
@@ -18,6 +20,13 @@ impl From<TaskEvent> for v1::TaskEvent {
             TaskEventKind::Armed => Kind::Armed(v1::Armed {}),
             TaskEventKind::Released { late_us } => Kind::Released(v1::Released { late_us }),
             TaskEventKind::Ready { after } => Kind::Ready(v1::Ready { after_us: micros(after) }),
+            TaskEventKind::Round { number, end } => Kind::Round(round(number, end)),
+            TaskEventKind::Lines { at_unix_us, text, dropped } => {
+                Kind::Lines(v1::Lines { at_unix_us, text, dropped })
+            }
+            TaskEventKind::Stalled { for_, what } => {
+                Kind::Stalled(v1::Stalled { for_us: micros(for_), what })
+            }
             TaskEventKind::Ended(end) => Kind::Ended(end.into()),
         };
         Self { seq: event.seq, task: event.task.to_string(), at_unix_us: event.at_unix_us, kind: Some(kind) }
@@ -34,11 +43,54 @@ impl TryFrom<v1::TaskEvent> for TaskEvent {
             Kind::Armed(_) => TaskEventKind::Armed,
             Kind::Released(released) => TaskEventKind::Released { late_us: released.late_us },
             Kind::Ready(ready) => TaskEventKind::Ready { after: Duration::from_micros(ready.after_us) },
+            Kind::Round(round) => TaskEventKind::Round {
+                number: round.number,
+                end: round.try_into().map_err(|error: ConversionError| error.within("round"))?,
+            },
+            Kind::Lines(lines) => TaskEventKind::Lines {
+                at_unix_us: lines.at_unix_us,
+                text: lines.text,
+                dropped: lines.dropped,
+            },
+            Kind::Stalled(stalled) => {
+                TaskEventKind::Stalled { for_: Duration::from_micros(stalled.for_us), what: stalled.what }
+            }
+            Kind::Host(_) => return Err(ConversionError::new("kind", Problem::Missing)),
             Kind::Ended(end) => {
                 TaskEventKind::Ended(end.try_into().map_err(|error: ConversionError| error.within("ended"))?)
             }
         };
         Ok(Self { seq: event.seq, task: id(&event.task, "task")?, at_unix_us: event.at_unix_us, kind })
+    }
+}
+
+fn round(number: u64, end: RoundEnd) -> v1::Round {
+    v1::Round {
+        number,
+        kind: Some(end.kind.into()),
+        wall_us: micros(end.wall),
+        usage: Some(end.usage.into()),
+        started_unix_us: end.started_unix_us,
+        stdout: Some(end.stdout.into()),
+        stderr: Some(end.stderr.into()),
+        cut: end.cut,
+    }
+}
+
+impl TryFrom<v1::Round> for RoundEnd {
+    type Error = ConversionError;
+
+    fn try_from(round: v1::Round) -> Result<Self, ConversionError> {
+        let kind = EndKind::try_from(required(round.kind, "kind")?).map_err(|error| error.within("kind"))?;
+        Ok(Self {
+            kind,
+            wall: Duration::from_micros(round.wall_us),
+            usage: required(round.usage, "usage")?.into(),
+            started_unix_us: round.started_unix_us,
+            stdout: required(round.stdout, "stdout")?.into(),
+            stderr: required(round.stderr, "stderr")?.into(),
+            cut: round.cut,
+        })
     }
 }
 
@@ -275,8 +327,22 @@ mod tests {
         }
     }
 
+    prop_compose! {
+        fn round_end()(
+            kind in end_kind(), wall in duration(), usage in usage(), started_unix_us: u64,
+            outputs in (output(), output()), cut: bool,
+        ) -> RoundEnd {
+            let (stdout, stderr) = outputs;
+            RoundEnd { kind, wall, usage, started_unix_us, stdout, stderr, cut }
+        }
+    }
+
     fn event_kind() -> impl Strategy<Value = TaskEventKind> {
         prop_oneof![
+            (any::<u64>(), round_end()).prop_map(|(number, end)| TaskEventKind::Round { number, end }),
+            (any::<u64>(), "\\PC{0,12}", any::<u64>())
+                .prop_map(|(at_unix_us, text, dropped)| TaskEventKind::Lines { at_unix_us, text, dropped }),
+            (duration(), "\\PC{0,12}").prop_map(|(for_, what)| TaskEventKind::Stalled { for_, what }),
             (any::<u32>(), "[0-9,-]{0,9}").prop_map(|(pid, cpus)| TaskEventKind::Started { pid, cpus }),
             Just(TaskEventKind::Armed),
             any::<u64>().prop_map(|late_us| TaskEventKind::Released { late_us }),

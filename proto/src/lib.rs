@@ -10,6 +10,7 @@ mod blob;
 mod error;
 mod event;
 mod host;
+mod observation;
 mod refusal;
 mod spec;
 
@@ -24,7 +25,6 @@ pub mod v1 {
         unused_qualifications,
         clippy::allow_attributes,
         clippy::allow_attributes_without_reason,
-        clippy::large_enum_variant,
         reason = "generated; the .proto files are the documentation"
     )]
     tonic::include_proto!("drover.v1");
@@ -42,6 +42,15 @@ pub const MAX_CHUNK_BYTES: usize = 256 << 10;
 
 /// Longest output that travels with the end event of its task, in bytes per stream.
 pub const MAX_INLINE_BYTES: usize = 64 << 10;
+
+/// Most bytes of both outputs of a round that travel with its event.
+pub const MAX_ROUND_BYTES: usize = 64 << 10;
+
+/// Most bytes of lines that travel with one event.
+pub const MAX_LINES_BYTES: usize = 64 << 10;
+
+/// Most bytes of evidence.
+pub const MAX_EVIDENCE_BYTES: usize = 4 << 20;
 
 /// Largest blob, in bytes.
 pub const MAX_BLOB_BYTES: u64 = 1 << 30;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drover_model::{CpuPart, Placement, ReadyCheck, StagedFile, StopPolicy, TaskSpec};
+use drover_model::{CpuPart, Placement, ReadyCheck, Rounds, StagedFile, StopPolicy, TaskSpec};
 
 use crate::{
     ConversionError, Problem,
@@ -26,6 +26,31 @@ impl From<TaskSpec> for v1::TaskSpec {
             output_limit: spec.output_limit,
             ports: spec.ports.into_iter().map(u32::from).collect(),
             counters: spec.counters,
+            rounds: spec.rounds.map(Into::into),
+            progress: spec.progress,
+            stall_us: spec.stall.map(micros),
+        }
+    }
+}
+
+impl From<Rounds> for v1::Rounds {
+    fn from(rounds: Rounds) -> Self {
+        Self {
+            for_us: micros(rounds.for_),
+            pause_us: micros(rounds.pause),
+            deadline_us: micros(rounds.deadline),
+            keep_going: rounds.keep_going,
+        }
+    }
+}
+
+impl From<v1::Rounds> for Rounds {
+    fn from(rounds: v1::Rounds) -> Self {
+        Self {
+            for_: Duration::from_micros(rounds.for_us),
+            pause: Duration::from_micros(rounds.pause_us),
+            deadline: Duration::from_micros(rounds.deadline_us),
+            keep_going: rounds.keep_going,
         }
     }
 }
@@ -58,6 +83,9 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             output_limit: spec.output_limit,
             ports: spec.ports.into_iter().map(port).collect::<Result<_, _>>()?,
             counters: spec.counters,
+            rounds: spec.rounds.map(Into::into),
+            progress: spec.progress,
+            stall: spec.stall_us.map(Duration::from_micros),
         })
     }
 }
@@ -202,14 +230,22 @@ pub(crate) mod tests {
     }
 
     prop_compose! {
+        fn rounds()(times in (duration(), duration(), duration()), keep_going: bool) -> Rounds {
+            Rounds { for_: times.0, pause: times.1, deadline: times.2, keep_going }
+        }
+    }
+
+    prop_compose! {
         fn spec()(
             id in task_id(), argv in argv(), env in vec((text(), text()), 0..3), files in vec(file(), 0..3),
             ready in vec(check(), 0..4), times in (duration(), duration(), duration()), signal: i32,
-            placement in option::of(placement()), flags: (bool, bool), output_limit: u64, ports in vec(1_u16.., 0..3),
+            placement in option::of(placement()), flags: (bool, bool, bool), rounds in option::of(rounds()),
+            stall in option::of(duration()), output_limit: u64, ports in vec(1_u16.., 0..3),
         ) -> TaskSpec {
             TaskSpec {
                 id, argv, env, files, ready, ready_within: times.0, placement, hold: flags.0, deadline: times.1,
-                stop: StopPolicy { signal, grace: times.2 }, output_limit, ports, counters: flags.1,
+                stop: StopPolicy { signal, grace: times.2 }, output_limit, ports, counters: flags.1, rounds,
+                progress: flags.2, stall,
             }
         }
     }

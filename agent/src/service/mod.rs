@@ -2,6 +2,7 @@
 //! `proto/drover/v1/agent.proto`.
 
 mod files;
+mod observed;
 mod rpcs;
 mod tasks;
 

@@ -11,7 +11,9 @@ use crate::{
     artifacts::ArtifactStream,
     blobs,
     clock::{monotonic_ns, unix_now},
+    evidence::EvidenceStream,
     lease::Ask,
+    observe::ObservedStream,
     refused::Refused,
     request::{id, lease_ref},
     streams::{EventStream, OutputStream},
@@ -22,6 +24,10 @@ const MIN_TTL: Duration = Duration::from_secs(1);
 
 /// Longest time to live of a lease: more would keep a host from others for no reason.
 const MAX_TTL: Duration = Duration::from_secs(3600);
+
+/// Shortest and longest time between two samples of the sensors.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Longest text that names a holder, in bytes.
 const MAX_HOLDER: usize = 256;
@@ -46,7 +52,10 @@ impl Service {
         }
         let ttl = Duration::from_millis(request.ttl_ms).clamp(MIN_TTL, MAX_TTL);
         let now_unix_ms = u64::try_from(unix_now().as_millis()).unwrap_or(u64::MAX);
-        let info = self.agent.registry().acquire(Ask { run, holder: request.holder, ttl, now_unix_ms })?;
+        let observe = (request.observe_interval_ms > 0)
+            .then(|| Duration::from_millis(request.observe_interval_ms).clamp(MIN_INTERVAL, MAX_INTERVAL));
+        let ask = Ask { run, holder: request.holder, ttl, observe, now_unix_ms };
+        let info = self.agent.registry().acquire(ask)?;
         // Those who watch under an older epoch are to notice.
         self.agent.tell_watchers();
         self.agent.tell_server();
@@ -164,6 +173,22 @@ impl v1::agent_server::Agent for Service {
 
     async fn fetch_artifact(&self, request: Request<v1::FetchArtifactRequest>) -> Reply<ArtifactStream> {
         Ok(Response::new(Service::fetch_artifact(self, request.into_inner())?))
+    }
+
+    type FetchObservedStream = ObservedStream;
+
+    async fn fetch_observed(&self, request: Request<v1::FetchObservedRequest>) -> Reply<ObservedStream> {
+        Ok(Response::new(Service::fetch_observed(self, request.into_inner()).await?))
+    }
+
+    async fn judge(&self, request: Request<v1::JudgeRequest>) -> Reply<v1::JudgeReply> {
+        Ok(Response::new(Service::judge(self, request.into_inner()).await?))
+    }
+
+    type EvidenceStream = EvidenceStream;
+
+    async fn evidence(&self, request: Request<v1::EvidenceRequest>) -> Reply<EvidenceStream> {
+        Ok(Response::new(Service::evidence(self, request.into_inner()).await?))
     }
 
     async fn forget(&self, request: Request<v1::ForgetRequest>) -> Reply<v1::ForgetReply> {

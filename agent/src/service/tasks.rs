@@ -36,6 +36,7 @@ impl Service {
             Admission::Ended => self.agent.tell_watchers(),
             Admission::Accepted => {
                 self.agent.tell_server();
+                self.agent.observatory.begin(&self.agent, spec.id.attempt);
                 tokio::spawn(task::run(Arc::clone(&self.agent), spec, outputs, orders));
             }
         }
@@ -104,7 +105,7 @@ impl Service {
         let lease = lease_ref(request.lease)?;
         let attempts = request.attempts.iter().map(|text| id("attempts", text));
         let attempts: Vec<AttemptId> = attempts.collect::<Result<_, _>>()?;
-        let (mut folders, mut outputs) = (Vec::new(), Vec::new());
+        let (mut folders, mut outputs, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
         let mut result = Ok(());
         {
             let mut registry = self.agent.registry();
@@ -113,6 +114,7 @@ impl Service {
                 let tasks = registry.tasks_of(attempt);
                 match registry.forget(lease, attempt) {
                     Ok(true) => {
+                        forgotten.push(attempt);
                         folders.push(self.agent.dir.paths.work().join(attempt.to_string()));
                         outputs.extend(tasks);
                     }
@@ -120,6 +122,10 @@ impl Service {
                     Err(error) => result = Err(error),
                 }
             }
+        }
+        self.agent.observatory.forget(&forgotten);
+        for attempt in &forgotten {
+            task::remove(&self.agent.dir.paths.observed().join(attempt.to_string()));
         }
         let dir = self.agent.dir.paths.outputs();
         // What is small goes at once; a folder with contents may take a while, so a thread removes it.

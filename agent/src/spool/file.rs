@@ -4,6 +4,9 @@
 //! crash of the host loses it, and the controller then runs those attempts again, as it has to anyway: their processes
 //! are gone as well.
 //!
+//! A task that runs for hours may have more to tell than the spool may hold. Beyond [`SHED_BYTES`] the oldest outputs of
+//! rounds and reported lines are left out of their events, which say so; all figures stay.
+//!
 //! When the file cannot grow (disk full), an event is kept in memory instead, so that its watchers still get it and a
 //! task still has exactly one end; no new task is accepted then, which bounds that memory.
 
@@ -21,11 +24,15 @@ use super::{
     Index, Record,
     index::{Place, Slot},
     record::{HEADER, MAGIC, Note},
+    shed,
 };
 use crate::{clock::unix_us, lease::Grant, text::chain};
 
 /// Largest spool; no new task is accepted beyond.
 const MAX_BYTES: u64 = 256 << 20;
+
+/// Length beyond which the oldest outputs of rounds are left out.
+const SHED_BYTES: u64 = 128 << 20;
 
 /// Most tasks known at once; no new task is accepted beyond.
 const MAX_TASKS: usize = 100_000;
@@ -42,6 +49,8 @@ pub struct Spool {
     /// Bytes of events that are not forgotten.
     live: u64,
     index: Index,
+    /// Length beyond which something is left out.
+    shed_at: u64,
 }
 
 impl Spool {
@@ -53,8 +62,7 @@ impl Spool {
         let fail = |action| move |source| SpoolError::Io { action, path: path.to_owned(), source };
         let file = options().truncate(false).open(path).map_err(fail("open"))?;
         let bytes = read_all(&file).map_err(fail("read"))?;
-        let mut spool =
-            Self { path: path.to_owned(), file, length: wide(MAGIC.len()), live: 0, index: Index::default() };
+        let mut spool = Self::empty(path.to_owned(), file);
         if bytes.len() < MAGIC.len() {
             spool.file.set_len(0).map_err(fail("empty"))?;
             spool.file.write_all_at(&MAGIC, 0).map_err(fail("write"))?;
@@ -71,6 +79,11 @@ impl Spool {
         }
         spool.tidy()?;
         Ok(spool)
+    }
+
+    fn empty(path: PathBuf, file: File) -> Self {
+        let length = wide(MAGIC.len());
+        Self { path, file, length, live: 0, index: Index::default(), shed_at: SHED_BYTES }
     }
 
     fn replay(&mut self, mut bytes: &[u8]) {
@@ -147,13 +160,37 @@ impl Spool {
     /// Writes the file anew if that makes it much shorter.
     fn tidy(&mut self) -> Result<(), SpoolError> {
         let garbage = self.length.saturating_sub(self.live);
-        if garbage >= MIN_GARBAGE && garbage > self.live { self.compact() } else { Ok(()) }
+        if garbage >= MIN_GARBAGE && garbage > self.live { self.compact(0) } else { Ok(()) }
+    }
+
+    /// Leaves out the oldest outputs of rounds if the file is too long, so much that it is a quarter shorter than it may be.
+    fn shed(&mut self) {
+        if self.length < self.shed_at {
+            return;
+        }
+        let target = self.shed_at - self.shed_at / 4;
+        let mut left = self.live;
+        let sheddable = self.index.events.iter().filter(|(_, slot)| slot.spare > 0);
+        let through = sheddable.map(|(seq, slot)| (*seq, wide(slot.spare))).find_map(|(seq, spare)| {
+            left = left.saturating_sub(spare);
+            (left <= target).then_some(seq)
+        });
+        // If that is not enough, all of them go.
+        let through = through.unwrap_or(u64::MAX);
+        match self.compact(through) {
+            Ok(()) => {
+                tracing::warn!(bytes = self.length, "the oldest outputs of rounds are left out of the spool")
+            }
+            Err(error) => tracing::error!(error = %chain(&error), "the spool cannot be made shorter"),
+        }
+        // What cannot be left out, or not now, is not tried again at each event.
+        self.shed_at = SHED_BYTES.max(self.length.saturating_add(self.length / 4));
     }
 
     /// Numbers an event and records it. It is never lost while the agent lives, even if it cannot be written.
     pub fn event(&mut self, mut event: v1::TaskEvent) {
         event.seq = self.index.next_seq;
-        let record = Record::Event(event);
+        let mut record = Record::Event(event);
         let place = match self.append(&record) {
             Ok((at, length)) => {
                 self.live = self.live.saturating_add(wide(length));
@@ -161,11 +198,13 @@ impl Spool {
             }
             Err(error) => {
                 tracing::error!(error = %chain(&error), "an event is kept in memory only");
-                let Record::Event(event) = &record else { return };
+                let Record::Event(event) = &mut record else { return };
+                shed::strip(event);
                 Place::Memory(Box::new(event.clone()))
             }
         };
         self.index.apply(&record, place);
+        self.shed();
     }
 
     /// The event with this number.
@@ -231,27 +270,26 @@ impl Spool {
         Ok((at, frame.len()))
     }
 
-    /// Writes a new file with what is not forgotten, and puts it in the old one's place.
-    fn compact(&mut self) -> Result<(), SpoolError> {
+    /// Writes a new file with what is not forgotten, and puts it in the old one's place. Events up to the number `strip` lose
+    /// what can be left out.
+    fn compact(&mut self, strip: u64) -> Result<(), SpoolError> {
         let path = self.path.with_extension("new");
         let fail = |action| {
             let path = path.clone();
             move |source| SpoolError::Io { action, path, source }
         };
         let file = options().truncate(true).open(&path).map_err(fail("open"))?;
-        let mut fresh = Self {
-            path: self.path.clone(),
-            file,
-            length: wide(MAGIC.len()),
-            live: 0,
-            index: Index::default(),
-        };
+        let mut fresh = Self { shed_at: self.shed_at, ..Self::empty(self.path.clone(), file) };
         fresh.file.write_all_at(&MAGIC, 0).map_err(fail("write"))?;
         for note in self.index.notes() {
             fresh.note(note)?;
         }
-        for slot in self.index.events.values() {
-            let record = Record::Event(self.load(slot)?.0);
+        for (seq, slot) in &self.index.events {
+            let mut event = self.load(slot)?.0;
+            if *seq <= strip {
+                shed::strip(&mut event);
+            }
+            let record = Record::Event(event);
             let (at, length) = fresh.append(&record)?;
             fresh.index.apply(&record, Place::File { at, length });
         }
@@ -383,7 +421,7 @@ mod tests {
             holder: "me".into(),
             since_unix_ms: 1,
         };
-        let grant = Grant { info, ttl: std::time::Duration::from_secs(1) };
+        let grant = Grant { info, ttl: std::time::Duration::from_secs(1), observe: None };
         spool.lease(&grant).unwrap();
         run_one(&mut spool, 0, 10);
         spool.accept(&task(1), 10).unwrap();
@@ -446,6 +484,46 @@ mod tests {
         spool.event(event(1, ended(5)));
         assert_eq!(read(&spool, 3, 1 << 20).len(), 1);
         assert!(spool.index().task(&task(1)).unwrap().end.is_some());
+    }
+
+    fn round(number: u64, bytes: usize) -> v1::task_event::Kind {
+        let output = v1::OutputSummary {
+            written: wide(bytes),
+            kept: wide(bytes),
+            inline: Some(vec![b'x'; bytes].into()),
+        };
+        let stdout = Some(output);
+        v1::task_event::Kind::Round(v1::Round { number, stdout, wall_us: number, ..Default::default() })
+    }
+
+    #[test]
+    fn expect_the_oldest_outputs_left_out_and_all_figures_kept_when_rounds_fill_the_spool() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("spool");
+        let mut spool = Spool::open(&path).unwrap();
+        spool.shed_at = 200_000;
+        spool.accept(&task(0), 10).unwrap();
+        for number in 1..=100 {
+            spool.event(event(0, round(number, 4000)));
+            if spool.shed_at == SHED_BYTES {
+                spool.shed_at = 200_000;
+            }
+            assert!(spool.length < 205_000, "{}", spool.length);
+        }
+        for spool in [&spool, &Spool::open(&path).unwrap()] {
+            let rounds: Vec<_> = read(spool, 1, 1 << 20)
+                .into_iter()
+                .map(|event| {
+                    let Some(v1::task_event::Kind::Round(round)) = event.kind else { panic!() };
+                    assert_eq!((event.seq, round.wall_us), (round.number, round.number));
+                    assert_eq!(round.stdout.as_ref().unwrap().written, 4000);
+                    assert_eq!(round.cut, round.stdout.unwrap().inline.is_none());
+                    round.cut
+                })
+                .collect();
+            assert_eq!(rounds.len(), 100);
+            assert!(rounds.is_sorted_by(|a, b| a >= b) && rounds[0] && !rounds[99]);
+        }
     }
 
     #[test]

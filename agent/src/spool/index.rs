@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use drover_model::{AttemptId, LeaseEpoch, RunId, TaskId};
 use drover_proto::v1;
 
-use super::record::{Note, Record};
+use super::{
+    record::{Note, Record},
+    shed,
+};
 use crate::lease::Grant;
 
 /// Where an event is kept.
@@ -36,6 +39,8 @@ impl Place {
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) attempt: AttemptId,
+    /// Bytes of it that can be left out.
+    pub(super) spare: usize,
     pub(super) place: Place,
 }
 
@@ -48,6 +53,8 @@ pub struct AttemptEntry {
     pub tasks: Vec<TaskEntry>,
     /// When something was last recorded of it, in microseconds since the Unix epoch.
     pub touched_unix_us: u64,
+    /// When something was first recorded of it, in microseconds since the Unix epoch; 0 if that is not known.
+    pub begun_unix_us: u64,
     /// Numbers of its events.
     seqs: Vec<u64>,
 }
@@ -158,6 +165,11 @@ impl Index {
     }
 
     fn apply_event(&mut self, event: &v1::TaskEvent, place: Place) -> bool {
+        if let Some(v1::task_event::Kind::Host(host)) = &event.kind {
+            let Ok(attempt) = host.attempt.parse::<AttemptId>() else { return false };
+            self.touch(attempt, event.at_unix_us).seqs.push(event.seq);
+            return self.keep(event, attempt, place);
+        }
         let Ok(task) = event.task.parse::<TaskId>() else { return false };
         self.touch(task.attempt, event.at_unix_us).seqs.push(event.seq);
         let entry = self.entry(&task);
@@ -170,14 +182,21 @@ impl Index {
             }
             _ => {}
         }
+        self.keep(event, task.attempt, place)
+    }
+
+    fn keep(&mut self, event: &v1::TaskEvent, attempt: AttemptId, place: Place) -> bool {
         self.next_seq = self.next_seq.max(event.seq.saturating_add(1));
-        self.events.insert(event.seq, Slot { attempt: task.attempt, place });
+        self.events.insert(event.seq, Slot { attempt, spare: shed::spare(event), place });
         true
     }
 
     fn touch(&mut self, attempt: AttemptId, at_unix_us: u64) -> &mut AttemptEntry {
         let entry = self.attempts.entry(attempt).or_default();
         entry.touched_unix_us = entry.touched_unix_us.max(at_unix_us);
+        if entry.begun_unix_us == 0 {
+            entry.begun_unix_us = at_unix_us;
+        }
         entry
     }
 
@@ -202,7 +221,8 @@ impl Index {
         let mut notes = vec![Note::Head { next_seq: self.next_seq, epoch: self.epoch }];
         notes.extend(self.grant.clone().map(Note::Lease));
         for (attempt, entry) in &self.attempts {
-            let at_unix_us = entry.touched_unix_us;
+            // Events, which come after these, say when it was last touched.
+            let at_unix_us = if entry.seqs.is_empty() { entry.touched_unix_us } else { entry.begun_unix_us };
             if !entry.ports.is_empty() {
                 notes.push(Note::Ports { attempt: *attempt, ports: entry.ports.clone(), at_unix_us });
             }

@@ -4,8 +4,9 @@
 mod file;
 mod index;
 mod record;
+mod shed;
 
 pub use file::{Spool, SpoolError};
 use index::Index;
-pub use index::TaskEntry;
+pub use index::{AttemptEntry, TaskEntry};
 use record::Record;

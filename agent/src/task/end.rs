@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use drover_machine::CounterReader;
-use drover_model::{Counters, EndKind, TaskEnd, TaskSpec, Usage};
+use drover_model::{Counters, EndKind, OutputSummary, TaskEnd, TaskSpec, Usage};
 use drover_supervise::{Child, CpuSet, Exit, ExitStatus, ports};
 
 use super::{
+    ears::Ears,
     kill::kill,
     life::Life,
-    logwatch::LogWatch,
     output::{Outputs, Pipes},
     start::count,
 };
@@ -27,7 +27,7 @@ pub(super) struct Finished<'a> {
     /// Ready commands that were still running.
     pub(super) doomed: Vec<Child>,
     pub(super) pipes: Pipes,
-    pub(super) log: &'a LogWatch,
+    pub(super) ears: &'a Ears,
     pub(super) life: Life,
     /// The tree is to be killed although its first process lives.
     pub(super) killed: bool,
@@ -37,14 +37,14 @@ pub(super) struct Finished<'a> {
     pub(super) ended: Instant,
 }
 
-/// Brings a task to its end.
+/// Brings a task, or a round of it, to its end. What became of its outputs is for the caller to say.
 pub(super) async fn end(
     agent: &Agent,
     spec: &TaskSpec,
     outputs: &Outputs,
     finished: Finished<'_>,
 ) -> TaskEnd {
-    let Finished { child, doomed, pipes, log, life, killed, cpus, counters, started, mut ended } = finished;
+    let Finished { child, doomed, pipes, ears, life, killed, cpus, counters, started, mut ended } = finished;
     for probe in doomed {
         kill(agent, &spec.id, probe).await;
     }
@@ -55,12 +55,11 @@ pub(super) async fn end(
         (ended, leftovers) = (Instant::now(), 0);
     }
     let exit = child.as_mut().and_then(|child| status(spec, child));
-    pipes.drain(agent, outputs, log);
+    pipes.drain(agent, outputs, ears);
     drop(pipes);
     agent.supervisor.reap_strays();
     let counters = counters.and_then(|start| Some(CounterReader::between(&start, &count(agent, spec)?)));
     await_free_ports(spec).await;
-    let [stdout, stderr] = outputs.finish(&spec.id);
     let kind = match exit {
         Some(exit) => life.end_kind(exit.status),
         None if killed => life.end_kind(ExitStatus::Signaled(SIGKILL)),
@@ -70,8 +69,8 @@ pub(super) async fn end(
         kind,
         wall: ended.saturating_duration_since(started),
         usage: exit.map_or_else(Usage::default, |exit| exit.usage),
-        stdout,
-        stderr,
+        stdout: OutputSummary::default(),
+        stderr: OutputSummary::default(),
         cpus: cpus.to_string(),
         leftovers,
         counters,

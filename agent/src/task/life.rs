@@ -62,10 +62,11 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// A task that starts now. A held one has `allowed` until its release, and `allowed` again from then on.
-    pub(super) fn new(held: bool, allowed: Duration, stop: StopPolicy, now: Instant) -> Self {
+    /// A task that starts now. A held one has the time `held` until its release, and `allowed` from then on.
+    pub(super) fn new(held: Option<Duration>, allowed: Duration, stop: StopPolicy, now: Instant) -> Self {
         let allowed = allowed.min(MAX_DEADLINE);
-        Self { held, allowed, deadline: now + allowed, stop, reason: None, kill_at: None, killed: false }
+        let deadline = now + held.unwrap_or(allowed).min(MAX_DEADLINE);
+        Self { held: held.is_some(), allowed, deadline, stop, reason: None, kill_at: None, killed: false }
     }
 
     /// When [`Input::Tick`] is due.
@@ -139,7 +140,7 @@ mod tests {
 
     fn life(held: bool) -> (Life, Instant) {
         let now = Instant::now();
-        (Life::new(held, ALLOWED, STOP, now), now)
+        (Life::new(held.then_some(ALLOWED), ALLOWED, STOP, now), now)
     }
 
     #[test]
@@ -177,6 +178,15 @@ mod tests {
         life.step(now + ALLOWED / 2, Input::Released);
         assert_eq!(life.wake_at(), now + ALLOWED / 2 + ALLOWED);
         assert_eq!(life.step(now + ALLOWED, Input::Tick), None);
+    }
+
+    #[test]
+    fn expect_its_own_time_at_the_barrier_when_what_follows_is_short() {
+        let now = Instant::now();
+        let mut life = Life::new(Some(ALLOWED), ALLOWED / 10, STOP, now);
+        assert_eq!(life.wake_at(), now + ALLOWED);
+        life.step(now + ALLOWED / 2, Input::Released);
+        assert_eq!(life.wake_at(), now + ALLOWED / 2 + ALLOWED / 10);
     }
 
     #[test]

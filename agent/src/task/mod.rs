@@ -10,8 +10,11 @@
 //!    │ Released, Ready
 //! end ────── tree proven gone, output drained, ports free again ─► Ended
 //! ```
+//!
+//! A task with rounds goes from spawn to end again and again ([`rounds`]), with a `Round` event each time.
 
 mod cpus;
+mod ears;
 mod end;
 mod files;
 mod kill;
@@ -19,14 +22,17 @@ mod life;
 mod logwatch;
 mod output;
 mod prepare;
+mod progress;
 mod ready;
+mod rounds;
 mod run;
+mod stall;
 mod start;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use drover_model::{EndKind, NotStarted, OutputSummary, TaskEnd, Usage};
-use drover_supervise::GateKey;
+use drover_supervise::{Census, GateKey};
 use tokio::sync::watch;
 
 pub use files::remove;
@@ -70,6 +76,7 @@ pub struct LiveTask {
     /// What it wrote so far.
     pub outputs: Arc<Outputs>,
     key: Arc<OnceLock<GateKey>>,
+    census: Arc<Mutex<Option<Census>>>,
     /// Keeps the blobs that it names.
     _pins: Pins,
 }
@@ -81,6 +88,15 @@ pub struct Orders {
     pub wish: watch::Receiver<Wish>,
     /// The key to its gate, once it waits there.
     pub key: Arc<OnceLock<GateKey>>,
+    /// Lists its processes, while it has any.
+    pub census: Arc<Mutex<Option<Census>>>,
+}
+
+impl Orders {
+    /// From now on, this lists the task's processes.
+    fn list_by(&self, census: Option<Census>) {
+        *self.census.lock().unwrap_or_else(PoisonError::into_inner) = census;
+    }
 }
 
 impl LiveTask {
@@ -89,8 +105,16 @@ impl LiveTask {
     pub fn new(hold: bool, output_limit: u64, outputs: Arc<Outputs>, pins: Pins) -> (Self, Orders) {
         let (wish, receiver) = watch::channel(Wish::default());
         let key = Arc::new(OnceLock::new());
-        let orders = Orders { wish: receiver, key: Arc::clone(&key) };
-        (Self { wish, hold, output_limit, outputs, key, _pins: pins }, orders)
+        let census = Arc::new(Mutex::new(None));
+        let orders = Orders { wish: receiver, key: Arc::clone(&key), census: Arc::clone(&census) };
+        (Self { wish, hold, output_limit, outputs, key, census, _pins: pins }, orders)
+    }
+
+    /// Its processes now; none if it has none, or they cannot be listed.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        let census = self.census.lock().unwrap_or_else(PoisonError::into_inner);
+        census.as_ref().and_then(|census| census.processes().ok()).unwrap_or_default()
     }
 
     /// Asks it to end by its stop policy.

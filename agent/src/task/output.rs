@@ -11,7 +11,7 @@ use drover_model::{OutputSummary, TaskId};
 use drover_supervise::{Capture, KeptOutput, Pumped, output_pipe};
 use tokio::io::unix::AsyncFd;
 
-use super::logwatch::LogWatch;
+use super::ears::Ears;
 use crate::{agent::Agent, fd};
 
 /// Index of standard output.
@@ -103,11 +103,11 @@ impl Pipes {
     }
 
     /// Waits until a stream has something to read, and takes it in. Never returns once both have ended.
-    pub(super) async fn pump(&mut self, agent: &Agent, outputs: &Outputs, log: &LogWatch) {
+    pub(super) async fn pump(&mut self, agent: &Agent, outputs: &Outputs, ears: &Ears) {
         let [stdout, stderr] = &self.ends;
         let (stream, more) = tokio::select! {
-            more = pump_one(stdout.as_ref(), STDOUT, agent, outputs, log) => (STDOUT, more),
-            more = pump_one(stderr.as_ref(), STDERR, agent, outputs, log) => (STDERR, more),
+            more = pump_one(stdout.as_ref(), STDOUT, agent, outputs, ears) => (STDOUT, more),
+            more = pump_one(stderr.as_ref(), STDERR, agent, outputs, ears) => (STDERR, more),
         };
         match more {
             Pumped::End => self.close(stream),
@@ -124,11 +124,11 @@ impl Pipes {
     }
 
     /// Reads what is left. To be called when no process of the task is left.
-    pub(super) fn drain(&self, agent: &Agent, outputs: &Outputs, log: &LogWatch) {
+    pub(super) fn drain(&self, agent: &Agent, outputs: &Outputs, ears: &Ears) {
         for (stream, end) in self.ends.iter().enumerate() {
             let Some(end) = end else { continue };
             let mut turns = DRAIN_TURNS;
-            while turns > 0 && read(end, stream, agent, outputs, log) == Pumped::More {
+            while turns > 0 && read(end, stream, agent, outputs, ears) == Pumped::More {
                 turns -= 1;
             }
         }
@@ -140,20 +140,20 @@ async fn pump_one(
     stream: usize,
     agent: &Agent,
     outputs: &Outputs,
-    log: &LogWatch,
+    ears: &Ears,
 ) -> Pumped {
     let Some(end) = end else { return std::future::pending().await };
     let Ok(mut guard) = end.readable().await else { return Pumped::End };
-    let pumped = read(end, stream, agent, outputs, log);
+    let pumped = read(end, stream, agent, outputs, ears);
     if pumped == Pumped::Blocked {
         guard.clear_ready();
     }
     pumped
 }
 
-fn read(end: &AsyncFd<OwnedFd>, stream: usize, agent: &Agent, outputs: &Outputs, log: &LogWatch) -> Pumped {
+fn read(end: &AsyncFd<OwnedFd>, stream: usize, agent: &Agent, outputs: &Outputs, ears: &Ears) -> Pumped {
     let mut scratch = agent.scratch();
-    let mut seen = |piece: &[u8]| log.feed(stream, piece);
+    let mut seen = |piece: &[u8]| ears.feed(stream, piece);
     // A pipe that cannot be read has nothing more for us.
     outputs.capture(stream).pump(end.get_ref().as_fd(), &mut scratch, &mut seen).unwrap_or(Pumped::End)
 }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use drover_model::{
-    AttemptId, LeaseEpoch, ReadyCheck, RunId, StopPolicy, TaskEnd, TaskEvent, TaskEventKind, TaskId,
-    TaskSpec, TrialId,
+    AgentEvent, AttemptId, Completeness, HostEvent, HostEventKind, LeaseEpoch, ReadyCheck, RunId, StopPolicy,
+    TaskEnd, TaskEvent, TaskEventKind, TaskId, TaskSpec, TrialId,
 };
 use drover_proto::{LeaseRef, MAX_MESSAGE_BYTES, v1, v1::agent_client::AgentClient};
 use hyper_util::rt::TokioIo;
@@ -107,6 +107,14 @@ impl Agent {
         connect(&self.dir.join("agent.sock")).await
     }
 
+    /// A controller that wants samples of the machine as often as may be.
+    pub async fn observing_session(&self, run: u128) -> Session {
+        let run = RunId(uuid::Uuid::from_u128(run));
+        let request = acquire(run, Duration::from_secs(60));
+        let request = v1::AcquireLeaseRequest { observe_interval_ms: 100, ..request };
+        Session::with(self.connect().await, request).await
+    }
+
     /// A controller that has taken the host for a run.
     pub async fn session(&self, run: u128) -> Session {
         Session::new(self.connect().await, RunId(uuid::Uuid::from_u128(run))).await
@@ -144,7 +152,12 @@ async fn connect(socket: &Path) -> AgentClient<Channel> {
 
 pub fn acquire(run: RunId, ttl: Duration) -> v1::AcquireLeaseRequest {
     let ttl_ms = u64::try_from(ttl.as_millis()).unwrap();
-    v1::AcquireLeaseRequest { run: run.to_string(), holder: "tester@host".to_owned(), ttl_ms }
+    v1::AcquireLeaseRequest {
+        run: run.to_string(),
+        holder: "tester@host".to_owned(),
+        ttl_ms,
+        observe_interval_ms: 0,
+    }
 }
 
 /// A controller that holds the host.
@@ -156,9 +169,13 @@ pub struct Session {
 }
 
 impl Session {
-    pub async fn new(mut client: AgentClient<Channel>, run: RunId) -> Self {
-        let lease =
-            within(client.acquire_lease(acquire(run, Duration::from_secs(60)))).await.unwrap().into_inner();
+    pub async fn new(client: AgentClient<Channel>, run: RunId) -> Self {
+        Self::with(client, acquire(run, Duration::from_secs(60))).await
+    }
+
+    async fn with(mut client: AgentClient<Channel>, request: v1::AcquireLeaseRequest) -> Self {
+        let run = request.run.parse().unwrap();
+        let lease = within(client.acquire_lease(request)).await.unwrap().into_inner();
         let lease = LeaseRef { run, epoch: LeaseEpoch(lease.epoch) }.into();
         Self { client, run, lease, events: None }
     }
@@ -189,6 +206,9 @@ impl Session {
             output_limit: 1 << 20,
             ports: Vec::new(),
             counters: false,
+            rounds: None,
+            progress: false,
+            stall: None,
         }
     }
 
@@ -238,6 +258,51 @@ impl Session {
         next(self.events.as_mut().unwrap()).await
     }
 
+    /// The next event of the host.
+    pub async fn host_event(&mut self) -> HostEventKind {
+        if self.events.is_none() {
+            self.events = Some(self.watch(1).await);
+        }
+        loop {
+            if let AgentEvent::Host(HostEvent { kind, .. }) = next_of_all(self.events.as_mut().unwrap()).await
+            {
+                return kind;
+            }
+        }
+    }
+
+    pub async fn observed(&mut self, attempt: AttemptId, from_byte: u64) -> Vec<u8> {
+        let (lease, attempt) = (Some(self.lease.clone()), attempt.to_string());
+        let request = v1::FetchObservedRequest { lease, attempt, from_byte };
+        let mut chunks = within(self.client.fetch_observed(request)).await.unwrap().into_inner();
+        let mut bytes = Vec::new();
+        while let Some(chunk) = within(chunks.message()).await.unwrap() {
+            bytes.extend_from_slice(&chunk.data);
+        }
+        bytes
+    }
+
+    pub async fn judge(&mut self, attempt: AttemptId) -> v1::JudgeReply {
+        let (lease, attempt) = (Some(self.lease.clone()), attempt.to_string());
+        within(self.client.judge(v1::JudgeRequest { lease, attempt })).await.unwrap().into_inner()
+    }
+
+    /// The summary of an attempt's evidence, and its text.
+    pub async fn evidence(&mut self, attempt: AttemptId, sysrq: bool) -> (Completeness, Vec<String>, String) {
+        let (lease, attempt) = (Some(self.lease.clone()), attempt.to_string());
+        let request = v1::EvidenceRequest { lease, attempt, sysrq };
+        let mut chunks = within(self.client.evidence(request)).await.unwrap().into_inner();
+        let (mut summary, mut text) = (None, Vec::new());
+        while let Some(chunk) = within(chunks.message()).await.unwrap() {
+            match chunk.part.unwrap() {
+                v1::evidence_chunk::Part::Summary(found) => summary = Some(found),
+                v1::evidence_chunk::Part::Data(data) => text.extend_from_slice(&data),
+            }
+        }
+        let summary = summary.unwrap();
+        (summary.completeness().try_into().unwrap(), summary.missing, String::from_utf8(text).unwrap())
+    }
+
     /// The next event of one task; those of others are skipped.
     pub async fn event_of(&mut self, task: &TaskId) -> TaskEventKind {
         loop {
@@ -276,8 +341,17 @@ impl Session {
     }
 }
 
-/// The next event of a stream.
+/// The next event of a stream that is one of a task.
 pub async fn next(events: &mut Streaming<v1::TaskEvent>) -> TaskEvent {
+    loop {
+        if let AgentEvent::Task(event) = next_of_all(events).await {
+            return event;
+        }
+    }
+}
+
+/// The next event of a stream.
+pub async fn next_of_all(events: &mut Streaming<v1::TaskEvent>) -> AgentEvent {
     let event = within(events.message()).await.unwrap().expect("the stream of events ended");
     event.try_into().unwrap()
 }

@@ -134,6 +134,9 @@ impl LiveAttempt {
             output_limit: rendered.output_limit,
             ports: rendered.ports,
             counters: role.measure.is_some(),
+            rounds: None,
+            progress: false,
+            stall: None,
         })
     }
 }

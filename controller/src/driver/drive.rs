@@ -332,7 +332,12 @@ impl Driver {
         match event.kind {
             TaskEventKind::Started { cpus, .. } => task.cpus = cpus,
             TaskEventKind::Ended(end) => task.end = Some(end),
-            TaskEventKind::Armed | TaskEventKind::Released { .. } | TaskEventKind::Ready { .. } => {}
+            TaskEventKind::Armed
+            | TaskEventKind::Released { .. }
+            | TaskEventKind::Ready { .. }
+            | TaskEventKind::Round { .. }
+            | TaskEventKind::Lines { .. }
+            | TaskEventKind::Stalled { .. } => {}
         }
     }
 
@@ -399,6 +404,8 @@ impl std::fmt::Debug for KindOnly<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             TaskEventKind::Ended(end) => write!(f, "Ended({:?})", end.kind),
+            TaskEventKind::Round { number, end } => write!(f, "Round({number}, {:?})", end.kind),
+            TaskEventKind::Lines { text, .. } => write!(f, "Lines({} bytes)", text.len()),
             other => other.fmt(f),
         }
     }

@@ -239,12 +239,22 @@ impl Child {
     ///
     /// When the containment cannot be read.
     pub fn processes(&self) -> Result<Vec<u32>, InspectError> {
-        let processes = match &self.scope {
-            None => Ok(Vec::new()),
-            Some(Scope::Cgroup(slot)) => slot.processes(),
-            Some(Scope::Group(group)) => group.processes(),
+        processes(self.scope.as_ref())
+    }
+
+    /// Lists the processes of the tree from other threads, for as long as the child is not dropped.
+    ///
+    /// # Errors
+    ///
+    /// When there are no descriptors left.
+    pub fn census(&self) -> Result<Census, InspectError> {
+        let inspect = |source| InspectError { step: "open its containment", source };
+        let scope = match &self.scope {
+            None => None,
+            Some(Scope::Cgroup(slot)) => Some(Scope::Cgroup(slot.view().map_err(inspect)?)),
+            Some(Scope::Group(group)) => Some(Scope::Group(group.clone())),
         };
-        processes.map_err(|source| InspectError { step: "list its processes", source })
+        Ok(Census(scope))
     }
 
     /// CPUs that all threads of the tree may use, read back from the kernel.
@@ -287,6 +297,31 @@ impl Child {
             }
         }
     }
+}
+
+/// Lists the processes of a task. Once the task is over its containment serves another one, so whoever keeps this has to know
+/// that the task still runs.
+#[derive(Debug)]
+pub struct Census(Option<Scope>);
+
+impl Census {
+    /// As [`Child::processes`].
+    ///
+    /// # Errors
+    ///
+    /// When the containment cannot be read.
+    pub fn processes(&self) -> Result<Vec<u32>, InspectError> {
+        processes(self.0.as_ref())
+    }
+}
+
+fn processes(scope: Option<&Scope>) -> Result<Vec<u32>, InspectError> {
+    let processes = match scope {
+        None => Ok(Vec::new()),
+        Some(Scope::Cgroup(slot)) => slot.processes(),
+        Some(Scope::Group(group)) => group.processes(),
+    };
+    processes.map_err(|source| InspectError { step: "list its processes", source })
 }
 
 impl Drop for Child {

@@ -30,7 +30,7 @@ mod supervisor;
 mod sys;
 
 pub use capture::{Capture, CaptureError, INLINE_MAX, KeptOutput, Pumped, output_pipe};
-pub use child::{Child, GateKey};
+pub use child::{Census, Child, GateKey};
 pub use config::{Config, Containment, OrphanError, OrphanReport, SetupError};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use launch::{Launch, SpawnError, clean_env};

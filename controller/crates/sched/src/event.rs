@@ -223,7 +223,11 @@ impl From<&TaskEnd> for Ending {
 impl From<&TaskEventKind> for TaskChange {
     fn from(kind: &TaskEventKind) -> Self {
         match kind {
-            TaskEventKind::Started { .. } => Self::Started,
+            // What comes while it runs shows that it was started, and is news only if that was not known.
+            TaskEventKind::Started { .. }
+            | TaskEventKind::Round { .. }
+            | TaskEventKind::Lines { .. }
+            | TaskEventKind::Stalled { .. } => Self::Started,
             TaskEventKind::Armed => Self::Armed,
             TaskEventKind::Released { late_us } => Self::Released { late_us: *late_us },
             TaskEventKind::Ready { .. } => Self::Ready,

@@ -46,6 +46,7 @@ impl Trial {
             run: run.to_string(),
             holder: "drover doctor".to_owned(),
             ttl_ms: u64::try_from(TTL.as_millis()).unwrap_or(u64::MAX),
+            observe_interval_ms: 0,
         };
         let lease = client.acquire_lease(request).await?.into_inner();
         let lease = v1::LeaseRef { run: lease.run, epoch: lease.epoch };
@@ -86,6 +87,9 @@ impl Trial {
             output_limit: 4096,
             ports: Vec::new(),
             counters: false,
+            rounds: None,
+            progress: false,
+            stall: None,
         };
         let request = v1::StartTaskRequest { lease: Some(self.lease.clone()), task: Some(task.into()) };
         self.client.start_task(request).await?;

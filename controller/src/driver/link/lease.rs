@@ -22,6 +22,7 @@ impl Link {
                 run: run.to_string(),
                 holder,
                 ttl_ms: u64::try_from(LEASE_TTL.as_millis()).unwrap_or(u64::MAX),
+                observe_interval_ms: 0,
             };
             let lease = match client.acquire_lease(request).await {
                 Ok(reply) => reply.into_inner(),

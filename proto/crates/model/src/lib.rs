@@ -9,6 +9,7 @@ mod cell;
 mod host;
 mod ids;
 mod metric;
+mod observation;
 mod parser;
 mod seats;
 mod task;
@@ -20,10 +21,11 @@ pub use cell::{AxisValue, Cell, CellKey};
 pub use host::{CpuCore, HostFacts, HostFeature, LeaseInfo};
 pub use ids::{AttemptId, IdError, LeaseEpoch, Name, NameError, RunId, TaskId, TrialId};
 pub use metric::{Direction, Doubt, DoubtKind, Measurement, Sample};
+pub use observation::{AgentEvent, Completeness, HostEvent, HostEventKind, KernelHint, SensorFlag};
 pub use parser::{ParserSpec, Tool};
 pub use seats::{Seats, SeatsError};
 pub use task::{
-    Blob, Counters, CpuPart, EndKind, NotStarted, OutputSummary, Placement, ReadyCheck, StagedFile,
-    StopPolicy, TaskEnd, TaskEvent, TaskEventKind, TaskSpec, Usage,
+    Blob, Counters, CpuPart, EndKind, NotStarted, OutputSummary, Placement, ReadyCheck, RoundEnd, Rounds,
+    StagedFile, StopPolicy, TaskEnd, TaskEvent, TaskEventKind, TaskSpec, Usage,
 };
 pub use verdict::{ErrorCause, MissingCause, NgCause, Outcome, Verdict};

@@ -36,6 +36,30 @@ pub struct TaskSpec {
     pub ports: Vec<u16>,
     /// Record machine-wide counters from start to end.
     pub counters: bool,
+    /// Run the command again and again instead of once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<Rounds>,
+    /// Report complete lines of standard output while the task runs.
+    #[serde(default)]
+    pub progress: bool,
+    /// Report the task when it wrote nothing and used no CPU time for so long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Duration>,
+}
+
+/// A task whose command is run again and again, one process tree after the other. Ready checks and the barrier are for the
+/// first round only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rounds {
+    /// From the start (of a held task: from the release) until no round is started any more and the one that runs is asked
+    /// to stop.
+    pub for_: Duration,
+    /// From the end of a round to the start of the next one. Rounds start at most ten times per second.
+    pub pause: Duration,
+    /// Time allowed for each round; that of the task holds as well.
+    pub deadline: Duration,
+    /// Go on after a round that did not exit with 0, instead of ending the task with that round's end.
+    pub keep_going: bool,
 }
 
 /// A file written into the attempt's folder.
@@ -122,10 +146,10 @@ pub struct TaskEvent {
 }
 
 /// What happened to a task. The order is Started, Armed (held tasks only), Released (held tasks only), Ready (tasks
-/// with ready checks only), Ended; `Ended` comes exactly once, and a task that was never started has only that.
+/// with ready checks only), Ended; `Ended` comes exactly once, and a task that was never started has only that. The others
+/// come in between, any number of times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(clippy::large_enum_variant, reason = "almost every event that matters is an end")]
 pub enum TaskEventKind {
     /// The process exists and runs on the CPUs asked for.
     Started {
@@ -146,8 +170,51 @@ pub enum TaskEventKind {
         /// Time from start to ready.
         after: Duration,
     },
+    /// A round is over, and its whole process tree is gone.
+    Round {
+        /// Which, from 1.
+        number: u64,
+        /// How it ended.
+        end: RoundEnd,
+    },
+    /// Complete lines of standard output, in order; those of a task that asks for progress.
+    Lines {
+        /// When the last of them was seen, in microseconds since the Unix epoch, UTC.
+        at_unix_us: u64,
+        /// The lines, each with its line end. Bytes that are not UTF-8 are replaced.
+        text: String,
+        /// Bytes that came before them and are not reported: too many at once, or dropped later to keep the spool within its
+        /// bound.
+        dropped: u64,
+    },
+    /// It wrote nothing and used no CPU time for as long as the task names. Comes again only after it moved again.
+    Stalled {
+        /// For how long.
+        for_: Duration,
+        /// What its processes wait for.
+        what: String,
+    },
     /// It is over, and its whole process tree is gone.
     Ended(TaskEnd),
+}
+
+/// How a round ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoundEnd {
+    /// How. The round that ran when the time was over is `Stopped`.
+    pub kind: EndKind,
+    /// Time from its start (of the first one of a held task: from the release) to the end of its first process.
+    pub wall: Duration,
+    /// Resources used by its first process and all descendants it waited for.
+    pub usage: Usage,
+    /// When it started, in microseconds since the Unix epoch, UTC.
+    pub started_unix_us: u64,
+    /// Its standard output: the first bytes.
+    pub stdout: OutputSummary,
+    /// Its standard error: the first bytes.
+    pub stderr: OutputSummary,
+    /// Its outputs were dropped later, to keep the spool within its bound.
+    pub cut: bool,
 }
 
 /// How a task ended.

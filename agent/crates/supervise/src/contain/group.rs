@@ -19,7 +19,7 @@ use crate::{
 pub(crate) const MARKER: &str = "DROVER_TASK";
 
 /// The tree of one task.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Group {
     /// First process; its number is also that of its session.
     pub(crate) main: u32,

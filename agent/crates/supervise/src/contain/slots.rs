@@ -64,6 +64,12 @@ impl Slot {
         Ok(Self { kind, path, dir, events, join, spent: AtomicBool::new(false) })
     }
 
+    /// Another handle of the same cgroup, that can list what is in it and do nothing else.
+    pub(crate) fn view(&self) -> io::Result<Self> {
+        let (path, dir) = (self.path.clone(), self.dir.try_clone()?);
+        Ok(Self { kind: self.kind, path, dir, events: None, join: None, spent: AtomicBool::new(false) })
+    }
+
     /// How a new process gets in.
     pub(crate) fn entry(&self) -> Entry<'_> {
         match &self.join {
