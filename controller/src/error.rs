@@ -9,11 +9,23 @@ use crate::exit::ExitStatus;
 pub struct Failure {
     pub status: ExitStatus,
     message: String,
+    /// The message is ours to the last byte and may hold colours.
+    styled: bool,
 }
 
 impl Failure {
     pub fn new(status: ExitStatus, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
+        Self { status, message: message.into(), styled: false }
+    }
+
+    /// A message that holds colours, and nothing that a host has said.
+    pub fn styled(status: ExitStatus, message: String) -> Self {
+        Self { status, message, styled: true }
+    }
+
+    /// Whether the message may be printed as it is.
+    pub fn is_styled(&self) -> bool {
+        self.styled
     }
 
     /// An error of ours with all its causes, on one line.

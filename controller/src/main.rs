@@ -41,7 +41,12 @@ fn main() -> ExitCode {
     match execute(command, &context) {
         Ok(status) => status.into(),
         Err(failure) => {
-            context.screen.complain(&failure.to_string());
+            let text = failure.to_string();
+            if failure.is_styled() {
+                context.screen.show(&text)
+            } else {
+                context.screen.complain(&text)
+            }
             failure.status.into()
         }
     }

@@ -82,9 +82,15 @@ impl Screen {
         }
     }
 
+    /// Lines that may hold colours and are ours to the last byte, to standard error.
+    pub fn show(&self, text: &str) {
+        let _ = self.write_err(format!("{text}\n").as_bytes());
+    }
+
     /// A line that must be seen, to standard error.
     pub fn complain(&self, line: &str) {
-        let _ = self.write_err(format!("{line}\n").as_bytes());
+        // Parts of it may come from hosts.
+        let _ = self.write_err(drover_report::printable_lines(&format!("{line}\n")).as_bytes());
     }
 
     fn write_err(&self, bytes: &[u8]) -> io::Result<()> {

@@ -79,5 +79,5 @@ pub fn refuse(found: Diagnostics, screen: &Screen) -> Failure {
     } else {
         found.to_string()
     };
-    Failure::new(ExitStatus::Usage, text.trim_end().to_owned())
+    Failure::styled(ExitStatus::Usage, text.trim_end().to_owned())
 }

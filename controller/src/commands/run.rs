@@ -1,9 +1,9 @@
 //! `drover run` and `drover resume`: set a run up, drive it, print its table.
 
-use std::{fs::File, sync::Arc};
+use std::{collections::BTreeMap, fs::File, sync::Arc};
 
 use drover_matrix::{HostFile, Matrix, Options, Plan, Reach, Spread};
-use drover_model::{AttemptId, RunId, Seats};
+use drover_model::{AttemptId, Name, RunId, Seats};
 use drover_sched::{Ended, PastAttempt, Scheduler};
 use drover_store::{
     CellRecord, MetricRecord, ResultsDir, RunRecord, RunState, SqliteStore, Store, TableLayout,
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Context,
     args::{HostArgs, MatrixArgs, ResumeArgs, RunArgs},
-    driver::{self, Driven, Job, Progress},
+    driver::{self, Driven, HostSetup, Hosts, Job, Progress},
     error::Failure,
     exit::ExitStatus,
     time::{unix_ms, utc},
@@ -45,9 +45,8 @@ pub fn run(args: &RunArgs, context: &Context) -> Result<ExitStatus, Failure> {
     let results = ResultsDir::create(&context.global.results).map_err(|e| Failure::infrastructure(&e))?;
     let mut store = SqliteStore::open(&results).map_err(|e| Failure::infrastructure(&e))?;
     let id = RunId(uuid::Uuid::now_v7());
-    let hosts = usable(&source.hosts, &store, context)?;
-    driver::check_seats(&loaded.matrix, &hosts)
-        .map_err(|error| Failure::new(ExitStatus::Usage, driver::chain(&error)))?;
+    let reaching = Reaching::from(&args.hosts);
+    let hosts = ready_hosts(&loaded.matrix, source.hosts, reaching, &store, context)?;
     let record = RunRecord { host_file: source.file, ..record(id, args, &options, &loaded, seed) };
     let matrix = &loaded.matrix;
     let mut cells = matrix.cells().map(|planned| CellRecord {
@@ -60,8 +59,7 @@ pub fn run(args: &RunArgs, context: &Context) -> Result<ExitStatus, Failure> {
     drop(cells);
     let cells = plan.cells().len();
     context.screen.say(&format!("run {id}: {}, {} trials of {cells} cells", matrix.name(), plan.trials()));
-    let reaching = Reaching::from(&args.hosts);
-    let begun = Begun { id, plan, matrix: loaded.matrix, store, results, hosts, reaching, wait: args.wait };
+    let begun = Begun { id, plan, matrix: loaded.matrix, store, results, hosts, wait: args.wait };
     go(begun, !args.no_report, context)
 }
 
@@ -78,12 +76,11 @@ pub fn resume(args: &ResumeArgs, context: &Context) -> Result<ExitStatus, Failur
     if is_local(&source.hosts) {
         requires::check(&matrix)?;
     }
-    let hosts = usable(&source.hosts, &store, context)?;
+    let hosts = ready_hosts(&matrix, source.hosts, Reaching::from(&host_args), &store, context)?;
     let plan = drover_matrix::plan(&matrix, record.seed);
     store.set_state(id, RunState::Open, None).map_err(|e| Failure::infrastructure(&e))?;
     context.screen.say(&format!("resuming run {id}: {}", matrix.name()));
-    let reaching = Reaching::from(&host_args);
-    let begun = Begun { id, plan, matrix, store, results, hosts, reaching, wait: args.wait };
+    let begun = Begun { id, plan, matrix, store, results, hosts, wait: args.wait };
     go(begun, !args.no_report, context)
 }
 
@@ -102,24 +99,42 @@ fn is_local(hosts: &HostFile) -> bool {
     hosts.hosts.iter().all(|host| matches!(host.reach, Reach::Local))
 }
 
-/// The hosts without those that are quarantined.
-fn usable(hosts: &HostFile, store: &SqliteStore, context: &Context) -> Result<HostFile, Failure> {
-    let quarantined = store.quarantined().map_err(|e| Failure::infrastructure(&e))?;
-    let bad = |host: &drover_matrix::HostEntry| quarantined.iter().find(|bad| bad.host == host.name);
-    for bad in hosts.hosts.iter().filter_map(bad) {
-        context.screen.complain(&format!(
-            "host {} is not used: quarantined since {}: {}; once that is mended: drover hosts release {}",
-            bad.host,
+/// The hosts of a run, and how those are reached that may be used.
+struct ReadyHosts {
+    file: HostFile,
+    setups: BTreeMap<Name, HostSetup>,
+    /// Those that are not to be used, and why.
+    barred: BTreeMap<Name, String>,
+}
+
+/// Looks for all that would keep the run from its hosts, before anything of it is stored.
+fn ready_hosts(
+    matrix: &Matrix,
+    file: HostFile,
+    reaching: Reaching,
+    store: &SqliteStore,
+    context: &Context,
+) -> Result<ReadyHosts, Failure> {
+    let mut barred = BTreeMap::new();
+    for bad in store.quarantined().map_err(|e| Failure::infrastructure(&e))? {
+        if !file.hosts.iter().any(|host| host.name == bad.host) {
+            continue;
+        }
+        let why = format!(
+            "quarantined since {}: {}; once that is mended: drover hosts release {}",
             utc(bad.since_unix_ms),
             bad.why,
             bad.host
-        ));
+        );
+        context.screen.complain(&format!("host {} is not used: {why}", bad.host));
+        barred.insert(bad.host, why);
     }
-    let hosts: Vec<_> = hosts.hosts.iter().filter(|host| bad(host).is_none()).cloned().collect();
-    if hosts.is_empty() {
-        return Err(Failure::new(ExitStatus::Infrastructure, "every host is quarantined".to_owned()));
-    }
-    Ok(HostFile { hosts })
+    let names = barred.keys().cloned().collect();
+    driver::check_seats(matrix, Hosts { file: &file, barred: &names })
+        .map_err(|error| Failure::new(ExitStatus::Usage, driver::chain(&error)))?;
+    let mut setups = setups(&file, reaching)?;
+    setups.retain(|name, _| !barred.contains_key(name));
+    Ok(ReadyHosts { file, setups, barred })
 }
 
 /// A run that is in the store.
@@ -129,16 +144,14 @@ struct Begun {
     matrix: Matrix,
     store: SqliteStore,
     results: ResultsDir,
-    /// Those that may be used.
-    hosts: HostFile,
-    reaching: Reaching,
+    hosts: ReadyHosts,
     /// Wait for hosts that others hold.
     wait: bool,
 }
 
 fn go(begun: Begun, show: bool, context: &Context) -> Result<ExitStatus, Failure> {
-    let Begun { id, plan, matrix, store, results, hosts, reaching, wait } = begun;
-    let setups = setups(&hosts, reaching)?;
+    let Begun { id, plan, matrix, store, results, hosts, wait } = begun;
+    let ReadyHosts { file, setups, barred } = hosts;
     results.create_run_dir(id).map_err(|e| Failure::infrastructure(&e))?;
     match File::options().append(true).create(true).open(results.log_path(id)) {
         Ok(file) => context.log.set(file),
@@ -151,13 +164,15 @@ fn go(begun: Begun, show: bool, context: &Context) -> Result<ExitStatus, Failure
     let mut progress = Progress::new(context.screen.clone(), plan.trials(), done);
     plan.iter().filter(|trial| !finished.contains(trial)).for_each(|trial| progress.expect(trial));
     let matrix = Arc::new(matrix);
-    let shape = driver::schedule(&matrix, id, &plan, &hosts, wait);
+    let names = barred.keys().cloned().collect();
+    let shape = driver::schedule(&matrix, id, &plan, Hosts { file: &file, barred: &names }, wait);
     let scheduler = Scheduler::new(shape, past, journalled).map_err(|e| Failure::infrastructure(&e))?;
     let job = Job {
         run: id,
         matrix: matrix.clone(),
         scheduler,
         hosts: setups,
+        barred,
         holder: holder(),
         store,
         results: results.clone(),

@@ -18,8 +18,8 @@ pub type Outputs = BTreeMap<(TaskId, Stream), Vec<u8>>;
 /// What is to be fetched from one host for an attempt.
 #[derive(Debug, Default)]
 pub struct Wanted {
-    /// Outputs that did not travel with their events.
-    pub outputs: Vec<(TaskId, Stream)>,
+    /// Outputs that did not travel with their events, and their lengths in bytes.
+    pub outputs: Vec<(TaskId, Stream, u64)>,
     /// What tasks may have left.
     pub artifacts: Vec<ArtifactWish>,
 }
@@ -43,6 +43,7 @@ pub struct Fetched {
 /// A file that a task left, and why it was not fetched, if it was not.
 #[derive(Debug)]
 pub struct FetchedArtifact {
+    pub host: Name,
     pub task: TaskId,
     /// Relative to the attempt's folder; empty if the problem is not one file's.
     pub path: String,
@@ -65,8 +66,8 @@ pub struct LiveAttempt {
     pub reach: BTreeMap<usize, BTreeSet<Name>>,
     /// Its tasks as far as they were heard of.
     pub tasks: BTreeMap<TaskId, LiveTask>,
-    /// Hosts that are still to send what the attempt left there.
-    pub fetching: BTreeSet<Name>,
+    /// Hosts that are still to send what the attempt left there, and the numbers of the connections on which they were asked.
+    pub fetching: BTreeMap<Name, u64>,
     /// Files that its tasks left, as declared.
     pub artifacts: Vec<FetchedArtifact>,
     /// Its outputs, from the moment of collection.
@@ -108,7 +109,7 @@ impl LiveAttempt {
             roles: Vec::new(),
             reach: BTreeMap::new(),
             tasks: BTreeMap::new(),
-            fetching: BTreeSet::new(),
+            fetching: BTreeMap::new(),
             artifacts: Vec::new(),
             outputs: Outputs::new(),
             collected: None,

@@ -50,12 +50,12 @@ pub async fn release(attempt: AttemptId, members: Vec<Member>, clock: Instant) -
     let opened = async {
         let probed = on_each(&members, |member| probe(member, clock)).await?;
         let now = nanos(clock);
-        let offsets: Vec<Offset> =
-            members.iter().filter_map(|member| member.locked().estimate(now)).collect();
         let way = probed.into_iter().max().unwrap_or_default();
         let at = now.saturating_add(in_nanos((way + SLACK).min(MAX_AHEAD)));
         on_each(&members, |member| order(member, attempt, at, now)).await?;
-        Ok(joint_error(&offsets))
+        // Until then the clocks may drift.
+        let offsets = members.iter().filter_map(|member| member.locked().estimate(at));
+        Ok(joint_error(&offsets.collect::<Vec<Offset>>()))
     };
     match opened.await {
         Ok(error) => {

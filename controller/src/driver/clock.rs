@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-/// Largest rate at which two monotonic clocks are taken to drift apart: 100 parts per million. Both are slewed by NTP at 500
-/// ppm at most, and by some 20 ppm as a rule.
-const DRIFT_PPM: u64 = 100;
+/// Largest rate at which two monotonic clocks drift apart, in parts per million: NTP slews each of them by 500 at most (`MAXFREQ`
+/// of Linux), and a crystal is wrong by less.
+const DRIFT_PPM: u64 = 1000;
 /// Probes kept.
 const KEPT: usize = 16;
 
@@ -43,7 +43,7 @@ impl ClockProbe {
 
     /// Half of the round trip, and what the clocks may have drifted since.
     fn error_at(&self, now: u64) -> u64 {
-        let drift = now.saturating_sub(self.received) / 1_000_000 * DRIFT_PPM;
+        let drift = now.saturating_sub(self.received).saturating_mul(DRIFT_PPM) / 1_000_000;
         self.round_trip().div_ceil(2).saturating_add(drift)
     }
 }
@@ -99,8 +99,8 @@ mod tests {
         clock.add(probe(10_200_000_000, 300_000, 20_000_000));
         let offset = clock.estimate(10_220_300_000).unwrap();
         assert_eq!(offset.nanos, TRUE_OFFSET);
-        // Half of the round trip, and 100 ppm of 120 ms.
-        assert_eq!(offset.error, Duration::from_nanos(100_000 + 12_000));
+        // Half of the round trip, and 1000 ppm of 120 ms.
+        assert_eq!(offset.error, Duration::from_nanos(100_000 + 120_000));
     }
 
     #[test]

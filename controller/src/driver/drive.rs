@@ -8,7 +8,7 @@ use std::{
 };
 
 use drover_matrix::{Matrix, RenderError, Renderer};
-use drover_model::{AttemptId, Name, RunId, Seats, TaskEventKind};
+use drover_model::{AttemptId, Name, RunId, Seats, TaskEventKind, TaskId};
 use drover_sched::{Effect, Effects, Ended, Event, PlanError, Scheduler};
 use drover_store::{CloseError, ResultsDir, RunState, SqliteStore, StoreEvent, Token, Writer};
 use tokio::{
@@ -36,6 +36,8 @@ pub struct Job {
     pub scheduler: Scheduler,
     /// Its hosts.
     pub hosts: BTreeMap<Name, HostSetup>,
+    /// Hosts that are not to be used, and why.
+    pub barred: BTreeMap<Name, String>,
     /// Who holds the lease, for people.
     pub holder: String,
     /// The store, opened for writing.
@@ -80,6 +82,7 @@ pub(super) struct Driver {
     pub(super) renderer: Renderer,
     pub(super) scheduler: Scheduler,
     pub(super) hosts: BTreeMap<Name, HostSetup>,
+    pub(super) barred: BTreeMap<Name, String>,
     pub(super) results: ResultsDir,
     pub(super) holder: String,
     pub(super) clock: Instant,
@@ -133,6 +136,7 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
         matrix: job.matrix,
         scheduler: job.scheduler,
         hosts: job.hosts,
+        barred: job.barred,
         results: job.results,
         holder: job.holder,
         clock: Instant::now(),
@@ -254,7 +258,11 @@ impl Driver {
                 link.begin(lease);
                 self.feed(Event::LeaseGranted { host, known });
             }
-            InternalEvent::TaskReported { event } => {
+            InternalEvent::TaskReported { host, event } => {
+                if !self.may_report(&host, &event.task) {
+                    tracing::error!(%host, task = %event.task, "a host reports on a task that is not its own");
+                    return;
+                }
                 tracing::debug!(task = %event.task, seq = event.seq, kind = ?KindOnly(&event.kind), "task event");
                 let for_scheduler = Event::of_task(&event);
                 self.note_task(*event);
@@ -324,6 +332,16 @@ impl Driver {
         }
         self.links.insert(host.clone(), Link::new(host.clone(), connected, self.events.clone()));
         self.feed(Event::HostConnected { host, boot_id });
+    }
+
+    /// Whether a task is on this host, as far as is known: what one host says counts for no other.
+    fn may_report(&self, host: &Name, task: &TaskId) -> bool {
+        let Some(role) = self.matrix.roles().iter().position(|role| role.name == task.role) else {
+            return false;
+        };
+        let per_host = self.matrix.roles().get(role).map_or(1, |role| role.instances);
+        let seats = self.attempts.get(&task.attempt).and_then(|attempt| attempt.seats.as_ref());
+        seats.is_none_or(|seats| seats.host(role, task.instance, per_host) == Some(host))
     }
 
     fn note_task(&mut self, event: drover_model::TaskEvent) {

@@ -23,7 +23,7 @@ impl Driver {
                 None
             }
             Effect::AcquireLease { host } => {
-                self.links.get(&host)?.acquire(self.run, self.holder.clone());
+                self.links.get_mut(&host)?.acquire(self.run, self.holder.clone());
                 None
             }
             Effect::ReleaseLease { host } => match self.links.get_mut(&host) {
@@ -91,8 +91,9 @@ impl Driver {
         match self.hosts.get(&host) {
             Some(setup) => link::connect(host, generation, setup.target.clone(), self.events.clone()),
             None => {
-                let why = "it is not in the host file".to_owned();
-                let _ = self.events.send(InternalEvent::Lost { host, generation, why });
+                let why = self.barred.get(&host).cloned();
+                let why = why.unwrap_or_else(|| "it is not in the host file".to_owned());
+                let _ = self.events.send(InternalEvent::Unusable { host, generation, why });
             }
         }
     }

@@ -25,9 +25,8 @@ impl Driver {
         for (host, task) in tasks {
             let Some(live) = attempt.tasks.get_mut(task) else { continue };
             live.host.get_or_insert_with(|| host.clone());
-            if let Some(role) = self.matrix.roles().iter().find(|role| role.name == task.role)
-                && !role.artifacts.is_empty()
-            {
+            let role = self.matrix.roles().iter().find(|role| role.name == task.role);
+            if let Some(role) = role.filter(|role| !role.artifacts.is_empty()) {
                 // Tasks of one attempt share their folder on a host.
                 let wishes = &mut wanted.entry(host).or_default().artifacts;
                 if !wishes.iter().any(|wish: &ArtifactWish| wish.task.role == task.role) {
@@ -35,12 +34,14 @@ impl Driver {
                     wishes.push(ArtifactWish { task: task.clone(), patterns, limit });
                 }
             }
+            let limit = role.map_or(0, |role| role.output);
             let Some(end) = live.end.as_mut() else { continue };
             for (stream, output) in [(Stream::Stdout, &mut end.stdout), (Stream::Stderr, &mut end.stderr)] {
                 match output.inline.take() {
                     Some(bytes) => drop(inline.insert((task.clone(), stream), bytes)),
                     None if output.kept > 0 && !attempt.outputs.contains_key(&(task.clone(), stream)) => {
-                        wanted.entry(host).or_default().outputs.push((task.clone(), stream));
+                        let kept = output.kept.min(limit);
+                        wanted.entry(host).or_default().outputs.push((task.clone(), stream, kept));
                     }
                     None => {}
                 }
@@ -50,9 +51,14 @@ impl Driver {
         if wanted.is_empty() {
             return Some(self.collected(id));
         }
-        attempt.fetching = wanted.keys().map(|host| (*host).clone()).collect();
         for (host, wanted) in wanted {
-            self.links.get(host)?.fetch(id, wanted, self.results.clone());
+            let link = self.links.get(host)?;
+            // One that was asked on this connection will answer.
+            if attempt.fetching.insert(host.clone(), link.generation()) == Some(link.generation()) {
+                continue;
+            }
+            attempt.artifacts.retain(|artifact| artifact.host != *host);
+            link.fetch(id, wanted, self.results.clone());
         }
         None
     }
@@ -65,9 +71,7 @@ impl Driver {
         fetched: Result<Fetched, (ErrorCause, String)>,
     ) -> Option<Event> {
         let attempt = self.attempts.get_mut(&id)?;
-        if !attempt.fetching.remove(host) {
-            return None;
-        }
+        attempt.fetching.remove(host)?;
         match fetched {
             Ok(mut fetched) => {
                 attempt.outputs.append(&mut fetched.outputs);

@@ -25,7 +25,7 @@ pub enum InternalEvent {
     /// The host is ours.
     Leased { host: Name, generation: u64, lease: LeaseRef, known: Vec<KnownTask> },
     /// An agent reported on a task.
-    TaskReported { event: Box<TaskEvent> },
+    TaskReported { host: Name, event: Box<TaskEvent> },
     /// A host keeps these ports for the attempt.
     PortsReserved { attempt: AttemptId, host: Name, ports: Vec<u16> },
     /// A host reaches the service at that place of the matrix, or says why not.

@@ -37,4 +37,4 @@ pub use collect::{Collected, TaskOutput, collect, end_of};
 pub use drive::{Driven, Job, drive};
 pub use link::chain;
 pub use progress::Progress;
-pub use setup::{HostSetup, check_seats, schedule, spread_hosts};
+pub use setup::{HostSetup, Hosts, check_seats, schedule, spread_hosts};

@@ -12,6 +12,9 @@ use drover_model::{AttemptId, Cell, ErrorCause, HostFacts, MissingCause, Name, S
 /// Address of every role when they all are on one host.
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
+/// Address of a role that has none and needs none.
+const UNSPECIFIED: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
 /// The roles of an attempt with their hosts, one instance after the other.
 struct Instances<'a> {
     matrix: &'a Matrix,
@@ -57,7 +60,8 @@ pub fn endpoints(
     let instances = Instances { matrix, seats };
     let mut endpoint = |role: &Role, host: &Name| {
         let address = if alone { Some(LOOPBACK) } else { address(host) };
-        let address = address.ok_or_else(|| {
+        // Nobody connects to a role without ports.
+        let address = address.or_else(|| role.ports.is_empty().then_some(UNSPECIFIED)).ok_or_else(|| {
             internal(format!("other hosts cannot reach {host}: give it an `address` in the host file"))
         })?;
         let mut next = || reserved.get_mut(host).and_then(Iterator::next);

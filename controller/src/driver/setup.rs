@@ -1,10 +1,10 @@
 //! From a matrix and its hosts to the scheduler's plan.
 
-use std::{net::IpAddr, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use drover_connect::Target;
 use drover_matrix::{
-    ExitStatuses, HostFile, HostLimits, Matrix, Plan as Trials, Reach, ReadyTemplate, Role, Spread,
+    Axis, ExitStatuses, HostFile, HostLimits, Matrix, Plan as Trials, Reach, ReadyTemplate, Role, Spread,
 };
 use drover_model::{Name, RunId, TrialId};
 use drover_sched::{Group, Order, Plan, PlanError, Reconnect, RoleKind, RoleShape, Scheduler, StatusPolicy};
@@ -41,8 +41,42 @@ pub fn local() -> Name {
     "local".parse().expect("a valid name")
 }
 
-/// The plan of a run: `hosts` are those that may be used, `wait` says whether to wait for those that others hold.
-pub fn schedule(matrix: &Matrix, run: RunId, trials: &Trials, hosts: &HostFile, wait: bool) -> Plan {
+/// The hosts of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Hosts<'a> {
+    /// All of the host file.
+    pub file: &'a HostFile,
+    /// Those of them that are not to be used.
+    pub barred: &'a BTreeSet<Name>,
+}
+
+impl Hosts<'_> {
+    /// Names of all hosts, those that only the matrix knows included: its trials there are missing, not run elsewhere.
+    fn names(&self, matrix: &Matrix) -> Vec<Name> {
+        let mut names: Vec<Name> = self.file.hosts.iter().map(|host| host.name.clone()).collect();
+        let of_axis = host_axis(matrix).into_iter().flat_map(|axis| &axis.values);
+        let unknown: Vec<Name> =
+            of_axis.filter_map(|value| value.parse().ok()).filter(|name| !names.contains(name)).collect();
+        names.extend(unknown);
+        names
+    }
+
+    /// Places of the hosts that a role may run on.
+    fn pool(&self, on: &[Name]) -> Vec<usize> {
+        let usable =
+            |place: &usize| self.file.hosts.get(*place).is_some_and(|host| !self.barred.contains(&host.name));
+        self.file.matching(on).into_iter().filter(usable).collect()
+    }
+}
+
+/// The axis `host` of a matrix that is repeated on each of them.
+fn host_axis(matrix: &Matrix) -> Option<&Axis> {
+    let is_host = |axis: &&Axis| axis.name.as_str() == "host";
+    matrix.axes().iter().find(is_host).filter(|_| matrix.policy().spread == Spread::Each)
+}
+
+/// The plan of a run; `wait` says whether to wait for hosts that others hold.
+pub fn schedule(matrix: &Matrix, run: RunId, trials: &Trials, hosts: Hosts<'_>, wait: bool) -> Plan {
     plan(matrix, run, trials.iter(), hosts, wait)
 }
 
@@ -50,16 +84,17 @@ fn plan(
     matrix: &Matrix,
     run: RunId,
     trials: impl Iterator<Item = TrialId>,
-    hosts: &HostFile,
+    hosts: Hosts<'_>,
     wait_for_hosts: bool,
 ) -> Plan {
     let policy = matrix.policy();
-    let all_local = hosts.hosts.iter().all(|host| matches!(host.reach, Reach::Local));
+    let all_local = hosts.file.hosts.iter().all(|host| matches!(host.reach, Reach::Local));
+    let names = hosts.names(matrix);
     Plan {
         run,
-        hosts: hosts.hosts.iter().map(|host| host.name.clone()).collect(),
         roles: matrix.roles().iter().map(|role| shape(matrix, role, hosts)).collect(),
-        groups: groups(matrix, trials, hosts),
+        groups: groups(matrix, trials, &names),
+        hosts: names,
         retries: policy.retries,
         after_ng: policy.after_ng,
         journal_window: JOURNAL_WINDOW,
@@ -86,6 +121,14 @@ pub enum SeatsError {
     /// Only this machine, and roles that ask for others.
     #[error("role `{0}` runs on hosts of a host file, and there is none: name it with --hosts FILE")]
     NoFile(Name),
+    /// All that it may run on are in quarantine.
+    #[error("role `{role}`: every host of `{on}` is quarantined; see `drover hosts`")]
+    Quarantined {
+        /// The role.
+        role: Name,
+        /// What its `on` says.
+        on: String,
+    },
     /// Too few, or contradictory.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -95,16 +138,24 @@ pub enum SeatsError {
 ///
 /// # Errors
 /// See [`SeatsError`].
-pub fn check_seats(matrix: &Matrix, hosts: &HostFile) -> Result<(), SeatsError> {
+pub fn check_seats(matrix: &Matrix, hosts: Hosts<'_>) -> Result<(), SeatsError> {
+    let all = &hosts.file.hosts;
     for role in matrix.roles() {
-        let is_known =
-            |on: &&Name| hosts.hosts.iter().any(|host| host.name == **on || host.labels.contains(on));
-        let Some(on) = role.on.iter().find(|on| !is_known(on)) else { continue };
-        if *hosts == HostFile::local() {
+        let is_known = |on: &&Name| all.iter().any(|host| host.name == **on || host.labels.contains(on));
+        let Some(on) = role.on.iter().find(|on| !is_known(on)) else {
+            // Where the matrix names its hosts, trials on those that are quarantined are missing.
+            if hosts.pool(&role.on).is_empty() && host_axis(matrix).is_none() {
+                let on: Vec<&str> = role.on.iter().map(Name::as_str).collect();
+                let on = if on.is_empty() { "the host file".to_owned() } else { on.join(", ") };
+                return Err(SeatsError::Quarantined { role: role.name.clone(), on });
+            }
+            continue;
+        };
+        if *hosts.file == HostFile::local() {
             return Err(SeatsError::NoFile(role.name.clone()));
         }
-        let names = hosts.hosts.iter().flat_map(|host| std::iter::once(&host.name).chain(&host.labels));
-        let names: std::collections::BTreeSet<&str> = names.map(Name::as_str).collect();
+        let names = all.iter().flat_map(|host| std::iter::once(&host.name).chain(&host.labels));
+        let names: BTreeSet<&str> = names.map(Name::as_str).collect();
         let known = names.into_iter().collect::<Vec<_>>().join(", ");
         return Err(SeatsError::Unknown { role: role.name.clone(), on: on.clone(), known });
     }
@@ -124,7 +175,12 @@ fn main_role(matrix: &Matrix) -> Option<&Role> {
     service.or_else(|| matrix.roles().first())
 }
 
-fn shape(matrix: &Matrix, role: &Role, hosts: &HostFile) -> RoleShape {
+/// Whether another host can tell that it holds.
+fn can_be_probed(check: &ReadyTemplate) -> bool {
+    matches!(check, ReadyTemplate::Port(_) | ReadyTemplate::Tcp(_) | ReadyTemplate::Http(_))
+}
+
+fn shape(matrix: &Matrix, role: &Role, hosts: Hosts<'_>) -> RoleShape {
     let place = |name: &Name| matrix.roles().iter().position(|other| other.name == *name);
     let main = main_role(matrix).map_or(&[][..], |role| &role.on);
     let follows = role.same_host_as.is_none() && role.other_host_than.is_empty() && role.hosts == 1;
@@ -134,11 +190,11 @@ fn shape(matrix: &Matrix, role: &Role, hosts: &HostFile) -> RoleShape {
         after: role.after.iter().filter_map(place).collect(),
         instances: role.instances,
         hosts: role.hosts,
-        pool: hosts.matching(&role.on),
+        pool: hosts.pool(&role.on),
         pinned: follows && (role.on.is_empty() || role.on == main),
         same_host_as: role.same_host_as.as_ref().and_then(place),
         other_host_than: role.other_host_than.iter().filter_map(place).collect(),
-        reach: role.ready.iter().any(|check| matches!(check, ReadyTemplate::Tcp(_) | ReadyTemplate::Http(_))),
+        reach: role.ready.iter().any(can_be_probed),
         status: match &role.status {
             ExitStatuses::Any => StatusPolicy::Any,
             ExitStatuses::These(list) => StatusPolicy::OneOf(list.clone()),
@@ -149,7 +205,7 @@ fn shape(matrix: &Matrix, role: &Role, hosts: &HostFile) -> RoleShape {
 }
 
 /// Trials that are compared with one another stay on the same hosts, unless the matrix allows otherwise.
-fn groups(matrix: &Matrix, trials: impl Iterator<Item = TrialId>, hosts: &HostFile) -> Vec<Group> {
+fn groups(matrix: &Matrix, trials: impl Iterator<Item = TrialId>, hosts: &[Name]) -> Vec<Group> {
     let policy = matrix.policy();
     if policy.spread == Spread::Any && policy.mix_hosts {
         let all: Vec<_> = trials.collect();
@@ -163,10 +219,9 @@ fn groups(matrix: &Matrix, trials: impl Iterator<Item = TrialId>, hosts: &HostFi
             order.push(trial);
         }
     }
-    let axis = matrix.axes().iter().find(|axis| axis.name.as_str() == "host");
     let host = |group: usize| {
-        let value = axis.filter(|_| policy.spread == Spread::Each)?.values.get(group)?;
-        hosts.hosts.iter().position(|host| host.name.as_str() == &**value)
+        let value = host_axis(matrix)?.values.get(group)?;
+        hosts.iter().position(|host| host.as_str() == &**value)
     };
     let group =
         |(group, order): (usize, Vec<_>)| Group { order: Order::from(order), stay: true, host: host(group) };

@@ -92,10 +92,11 @@ impl Lab {
         Ran::of(self.script(&["exec", host, "sh", "-c", script]).output().expect("it starts")).stdout
     }
 
-    /// What runs on a host besides its sshd and agents.
+    /// What runs on a host besides its sshd and an agent that may still be ending.
     pub fn strangers(&self, host: &str) -> Vec<String> {
         let pids = self.lab(&["pids", host]);
-        pids.lines().filter(|line| !line.contains("drover")).map(str::to_owned).collect()
+        let is_agent = |line: &&str| line.split_whitespace().any(|word| word == "serve" || word == "bridge");
+        pids.lines().filter(|line| !is_agent(line)).map(str::to_owned).collect()
     }
 
     fn drover(&self, arguments: &[&str]) -> Command {
@@ -266,7 +267,7 @@ roles:
 metrics:
   rate: {{ unit: 1/s, better: higher, primary: true, across: sum }}
 skew_limit: 5s
-timeout: 60s
+timeout: 180s
 "
     )
 }

@@ -6,5 +6,6 @@ mod contact;
 mod faults;
 mod harness;
 mod partitions;
+mod resident;
 mod runs;
 mod sharing;

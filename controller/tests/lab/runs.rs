@@ -158,3 +158,38 @@ timeout: 60s
     hosts.dedup();
     assert_eq!(hosts.len(), 20, "{hosts:?}");
 }
+
+#[test]
+fn expect_missing_trials_and_no_number_from_elsewhere_when_a_host_of_the_axis_cannot_be_used() {
+    let lab = Lab::up(3);
+    let matrix = lab.write(
+        "each.yaml",
+        "
+version: 1
+name: each
+axes: { n: [1] }
+roles: { job: { on: client, run: [hostname] } }
+spread: each
+timeout: 20s
+",
+    );
+    lab.lab(&["kill", "h3"]);
+    lab.run(&["run", matrix.to_str().unwrap()]).expect(4);
+    let by_host = |lab: &Lab| {
+        let report = lab.report();
+        let outcomes = report["cells"].as_array().unwrap().iter().map(|cell| {
+            format!("{} {}", cell["values"]["host"].as_str().unwrap(), cell["outcome"].as_str().unwrap())
+        });
+        outcomes.collect::<Vec<_>>()
+    };
+    assert_eq!(by_host(&lab), ["h2 ok", "h3 missing"]);
+    let file = std::fs::read_to_string(lab.hosts_file()).unwrap();
+    let without: String =
+        file.lines().filter(|line| !line.contains("h3:")).map(|line| format!("{line}\n")).collect();
+    let other = lab.write("without.yaml", &without);
+    lab.run_bare(&["resume", "--hosts", other.to_str().unwrap()]).expect(4).says("not in the host file");
+    assert_eq!(by_host(&lab), ["h2 ok", "h3 missing"]);
+    lab.lab(&["up-host", "h3"]);
+    lab.run_bare(&["resume"]).expect(0);
+    assert_eq!(by_host(&lab), ["h2 ok", "h3 ok"]);
+}

@@ -1,8 +1,10 @@
 //! Files that tasks left, kept beside the raw outputs of their attempt: `ATTEMPT/artifacts/ROLE.INSTANCE/PATH`. Written as they
-//! are fetched, before the attempt is committed; writing one again, after a failure, is harmless.
+//! are fetched, under another name until they are whole, before the attempt is committed; writing one again, after a failure, is
+//! harmless.
 
 use std::{
     fs::{self, File},
+    io::{ErrorKind, Write},
     path::{Component, Path, PathBuf},
 };
 
@@ -10,7 +12,7 @@ use drover_model::{AttemptId, Name};
 
 use crate::{
     DirError, ResultsDir,
-    results_dir::{create_file, make_dir},
+    results_dir::{create_file, make_dir, sync_dir},
 };
 
 /// Why an artifact cannot be kept.
@@ -27,6 +29,37 @@ pub enum ArtifactError {
     Dir(#[from] DirError),
 }
 
+/// An artifact that is being written. Dropped before it is kept, it leaves a `.part` that the next try replaces.
+#[derive(Debug)]
+pub struct ArtifactFile {
+    file: File,
+    part: PathBuf,
+    path: PathBuf,
+    /// The attempt's folder: names below it are made durable with the artifact.
+    root: PathBuf,
+}
+
+impl ArtifactFile {
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), DirError> {
+        self.file.write_all(bytes).map_err(|error| DirError::from_io(&self.part, error))
+    }
+
+    /// Gives the file its name, durably.
+    ///
+    /// # Errors
+    /// It cannot be synced or renamed.
+    pub fn keep(self) -> Result<(), DirError> {
+        self.file.sync_data().map_err(|error| DirError::from_io(&self.part, error))?;
+        fs::rename(&self.part, &self.path).map_err(|error| DirError::from_io(&self.path, error))?;
+        let folders = self.path.ancestors().skip(1);
+        folders.take_while(|folder| folder.starts_with(&self.root)).try_for_each(sync_dir)
+    }
+}
+
 impl ResultsDir {
     /// Folder of the artifacts of one task.
     #[must_use]
@@ -34,7 +67,7 @@ impl ResultsDir {
         self.attempt_path(attempt).join("artifacts").join(format!("{role}.{instance}"))
     }
 
-    /// Makes an empty file for an artifact; `path` is relative to the folder of the attempt on its host.
+    /// Begins to write an artifact; `path` is relative to the folder of the attempt on its host.
     ///
     /// # Errors
     /// The path leads elsewhere, or the file or a folder of its path cannot be made.
@@ -44,7 +77,7 @@ impl ResultsDir {
         role: &Name,
         instance: u32,
         path: &str,
-    ) -> Result<File, ArtifactError> {
+    ) -> Result<ArtifactFile, ArtifactError> {
         let bad = || ArtifactError::Path { path: path.to_owned() };
         let mut names = Vec::new();
         for component in Path::new(path).components() {
@@ -55,17 +88,24 @@ impl ResultsDir {
         }
         let file_name = names.pop().filter(|_| !path.ends_with('/')).ok_or_else(bad)?;
         self.create_run_dir(attempt.run)?;
-        let mut folder = self.attempt_path(attempt);
-        make_dir(&folder)?;
+        let root = self.attempt_path(attempt);
+        make_dir(&root)?;
+        let mut folder = root.clone();
         let role = format!("{role}.{instance}");
-        for name in
-            [Path::new("artifacts"), Path::new(&role)].into_iter().chain(names.into_iter().map(Path::new))
-        {
+        let first = [Path::new("artifacts"), Path::new(&role)];
+        for name in first.into_iter().chain(names.into_iter().map(Path::new)) {
             folder.push(name);
             make_own_dir(&folder)?;
         }
-        let file = folder.join(file_name);
-        create_file(&file).map_err(|error| DirError::from_io(&file, error).into())
+        let path = folder.join(file_name);
+        if fs::symlink_metadata(&path).is_ok_and(|meta| !meta.is_file()) {
+            return Err(DirError::from_io(&path, ErrorKind::AlreadyExists.into()).into());
+        }
+        let mut part = file_name.to_owned();
+        part.push(".part");
+        let part = folder.join(part);
+        let file = create_file(&part).map_err(|error| DirError::from_io(&part, error))?;
+        Ok(ArtifactFile { file, part, path, root })
     }
 }
 
@@ -80,8 +120,6 @@ fn make_own_dir(path: &Path) -> Result<(), DirError> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     #[test]
@@ -91,9 +129,20 @@ mod tests {
         let attempt: AttemptId = "00000000-0000-0000-0000-000000000001.c0r1a1".parse().unwrap();
         let role: Name = "server".parse().unwrap();
         let create = |path: &str| dir.create_artifact(&attempt, &role, 0, path);
-        create("logs/deep/error.log").unwrap().write_all(b"x").unwrap();
-        create("logs/deep/error.log").unwrap().write_all(b"y").unwrap();
         let folder = dir.artifacts_path(&attempt, &role, 0);
+        let write = |bytes: &[u8]| {
+            let mut file = create("logs/deep/error.log").unwrap();
+            file.write(bytes).unwrap();
+            file
+        };
+        write(b"longer").keep().unwrap();
+        drop(write(b"half of it"));
+        assert_eq!(
+            fs::read(folder.join("logs/deep/error.log")).unwrap(),
+            b"longer",
+            "half a file replaces none"
+        );
+        write(b"y").keep().unwrap();
         assert_eq!(fs::read(folder.join("logs/deep/error.log")).unwrap(), b"y");
         for bad in ["", "/etc/passwd", "../x", "a/../../x", ".", "a/", "a\0b"] {
             assert!(matches!(create(bad), Err(ArtifactError::Path { .. })), "{bad:?}");

@@ -33,7 +33,7 @@ mod store;
 mod views;
 mod writer;
 
-pub use artifacts::ArtifactError;
+pub use artifacts::{ArtifactError, ArtifactFile};
 pub use change::{Change, Intent, Quarantine};
 pub use error::{DecodeError, StoreError};
 pub use find::FindError;

@@ -79,7 +79,8 @@ async fn ask_all(setups: BTreeMap<Name, HostSetup>) -> BTreeMap<Name, State> {
 /// Ends the agent again, if nobody needs it.
 pub async fn take_leave(connection: Connection) -> drover_proto::Hello {
     let Connection { mut client, hello, .. } = connection;
-    if hello.lease.is_none() {
+    // A resident agent was there before.
+    if hello.lease.is_none() && hello.host_name.is_none() {
         // An agent that stays ends by itself when nobody needs it.
         let _ = tokio::time::timeout(END_LIMIT, client.shutdown(v1::ShutdownRequest { lease: None })).await;
     }

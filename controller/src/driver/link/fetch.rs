@@ -1,18 +1,13 @@
 //! What an attempt left on a host: outputs that did not travel with their events, and artifacts.
 
-use std::{
-    fs::File,
-    io::{ErrorKind, Write},
-};
-
-use drover_model::{AttemptId, ErrorCause, TaskId};
+use drover_model::{AttemptId, ErrorCause, Name, TaskId};
 use drover_proto::v1;
-use drover_store::{ArtifactError, ResultsDir, Stream};
-use tonic::{Status, Streaming};
+use drover_store::{ArtifactError, DirError, ResultsDir, Stream};
+use tonic::Status;
 
 use super::{
     super::attempt::{ArtifactWish, Fetched, FetchedArtifact, Wanted},
-    Client, InternalEvent, Link, chain, failed,
+    Client, InternalEvent, Link, chain, failed, is_refusal,
 };
 
 /// Why something could not be fetched.
@@ -32,7 +27,12 @@ impl From<Status> for FetchError {
 impl Link {
     /// Fetches outputs and artifacts of an attempt; artifacts are written into its folder of the results.
     pub fn fetch(&self, attempt: AttemptId, wanted: Wanted, results: ResultsDir) {
-        let fetcher = Fetcher { client: self.client.clone(), lease: self.reference(), results };
+        let fetcher = Fetcher {
+            host: self.host.clone(),
+            client: self.client.clone(),
+            lease: self.reference(),
+            results,
+        };
         let (host, generation) = (self.host.clone(), self.generation);
         self.call(async move {
             let event = |fetched| InternalEvent::Fetched { attempt, host: host.clone(), fetched };
@@ -49,6 +49,7 @@ impl Link {
 }
 
 struct Fetcher {
+    host: Name,
     client: Client,
     lease: v1::LeaseRef,
     results: ResultsDir,
@@ -57,8 +58,8 @@ struct Fetcher {
 impl Fetcher {
     async fn all(mut self, wanted: Wanted) -> Result<Fetched, FetchError> {
         let mut fetched = Fetched::default();
-        for (task, stream) in wanted.outputs {
-            let bytes = self.output(&task, stream).await?;
+        for (task, stream, length) in wanted.outputs {
+            let bytes = self.output(&task, stream, length).await?;
             fetched.outputs.insert((task, stream), bytes);
         }
         for wish in wanted.artifacts {
@@ -67,7 +68,7 @@ impl Fetcher {
         Ok(fetched)
     }
 
-    async fn output(&mut self, task: &TaskId, stream: Stream) -> Result<Vec<u8>, Status> {
+    async fn output(&mut self, task: &TaskId, stream: Stream, length: u64) -> Result<Vec<u8>, FetchError> {
         let wire = match stream {
             Stream::Stdout => v1::Stream::Stdout,
             Stream::Stderr => v1::Stream::Stderr,
@@ -78,6 +79,10 @@ impl Fetcher {
         let mut bytes = Vec::new();
         while let Some(chunk) = chunks.message().await? {
             bytes.extend_from_slice(&chunk.data);
+            if u64::try_from(bytes.len()).is_ok_and(|sent| sent > length) {
+                let why = format!("the agent of {} sent more of an output than it announced", self.host);
+                return Err(FetchError::Disk(ErrorCause::Internal, why));
+            }
         }
         Ok(bytes)
     }
@@ -87,33 +92,37 @@ impl Fetcher {
         wish: &ArtifactWish,
         found: &mut Vec<FetchedArtifact>,
     ) -> Result<(), FetchError> {
+        let host = self.host.clone();
+        let mut note = |path: &str, problem| {
+            let (host, task, path) = (host.clone(), wish.task.clone(), path.to_owned());
+            found.push(FetchedArtifact { host, task, path, problem });
+        };
         let request = v1::ListArtifactsRequest {
             lease: Some(self.lease.clone()),
             task: wish.task.to_string(),
             patterns: wish.patterns.clone(),
             limit: wish.limit,
         };
-        let listed = self.client.list_artifacts(request).await?.into_inner();
-        let mut note = |path: &str, problem| {
-            found.push(FetchedArtifact { task: wish.task.clone(), path: path.to_owned(), problem });
+        let listed = match self.client.list_artifacts(request).await {
+            Ok(listed) => listed.into_inner(),
+            Err(status) if is_refusal(&status) => {
+                note("", Some(status.message().to_owned()));
+                return Ok(());
+            }
+            Err(status) => return Err(status.into()),
         };
         // What an agent may send is bounded by what was asked for.
         let mut left = wish.limit;
         for artifact in listed.artifacts {
-            if artifact.skipped.is_some() {
-                note(&artifact.path, artifact.skipped);
-                continue;
-            }
-            match left.checked_sub(artifact.size) {
-                None => {
-                    note(&artifact.path, Some("the agent listed more bytes than were asked for".to_owned()))
-                }
-                Some(rest) => {
+            let problem = match (artifact.skipped.clone(), left.checked_sub(artifact.size)) {
+                (Some(problem), _) => Some(problem),
+                (None, None) => Some("the agent listed more bytes than were asked for".to_owned()),
+                (None, Some(rest)) => {
                     left = rest;
-                    self.artifact(&wish.task, &artifact).await?;
-                    note(&artifact.path, None);
+                    self.artifact(&wish.task, &artifact).await?
                 }
-            }
+            };
+            note(&artifact.path, problem);
         }
         if let Some(cut) = listed.cut {
             note("", Some(cut));
@@ -121,13 +130,16 @@ impl Fetcher {
         Ok(())
     }
 
-    async fn artifact(&mut self, task: &TaskId, artifact: &v1::Artifact) -> Result<(), FetchError> {
+    /// Fetches a file; gives the reason if the agent has it no more.
+    async fn artifact(
+        &mut self,
+        task: &TaskId,
+        artifact: &v1::Artifact,
+    ) -> Result<Option<String>, FetchError> {
         let created = self.results.create_artifact(&task.attempt, &task.role, task.instance, &artifact.path);
-        let mut file = created.map_err(|error| match &error {
-            ArtifactError::Dir(dir) if dir.is_disk_full() => {
-                FetchError::Disk(ErrorCause::DiskFull, chain(&error))
-            }
-            _ => FetchError::Disk(ErrorCause::Internal, chain(&error)),
+        let mut file = created.map_err(|error| match error {
+            ArtifactError::Dir(error) => disk(&error),
+            error @ ArtifactError::Path { .. } => FetchError::Disk(ErrorCause::Internal, chain(&error)),
         })?;
         let request = v1::FetchArtifactRequest {
             lease: Some(self.lease.clone()),
@@ -135,29 +147,42 @@ impl Fetcher {
             path: artifact.path.clone(),
             size: artifact.size,
         };
-        let chunks = self.client.fetch_artifact(request).await?.into_inner();
-        receive(chunks, &mut file, artifact).await
+        let mut left = artifact.size;
+        let mut chunks = match self.client.fetch_artifact(request).await {
+            Ok(reply) => reply.into_inner(),
+            Err(status) if is_refusal(&status) => return Ok(Some(status.message().to_owned())),
+            Err(status) => return Err(status.into()),
+        };
+        loop {
+            let chunk = match chunks.message().await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                Err(status) if is_refusal(&status) => return Ok(Some(status.message().to_owned())),
+                Err(status) => return Err(status.into()),
+            };
+            let length = u64::try_from(chunk.data.len()).unwrap_or(u64::MAX);
+            let Some(rest) = left.checked_sub(length) else {
+                return Ok(Some("the agent sent more of it than it has".to_owned()));
+            };
+            left = rest;
+            // A slow disk must not keep the loop from its heartbeats.
+            let written = tokio::task::spawn_blocking(move || file.write(&chunk.data).map(|()| file)).await;
+            file = written.map_err(|error| broken(&error))?.map_err(|error| disk(&error))?;
+        }
+        if left > 0 {
+            return Ok(Some(format!("the agent sent {left} bytes less of it than it has")));
+        }
+        let kept = tokio::task::spawn_blocking(move || file.keep()).await;
+        kept.map_err(|error| broken(&error))?.map_err(|error| disk(&error))?;
+        Ok(None)
     }
 }
 
-async fn receive(
-    mut chunks: Streaming<v1::FetchChunk>,
-    file: &mut File,
-    artifact: &v1::Artifact,
-) -> Result<(), FetchError> {
-    let failed = |error: std::io::Error| {
-        let full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
-        let cause = if full { ErrorCause::DiskFull } else { ErrorCause::Internal };
-        FetchError::Disk(cause, format!("the artifact `{}` cannot be written: {error}", artifact.path))
-    };
-    let mut left = artifact.size;
-    while let Some(chunk) = chunks.message().await? {
-        let length = u64::try_from(chunk.data.len()).unwrap_or(u64::MAX);
-        left = left.checked_sub(length).ok_or_else(|| {
-            let why = format!("the agent sent more of the artifact `{}` than it has", artifact.path);
-            FetchError::Disk(ErrorCause::Internal, why)
-        })?;
-        file.write_all(&chunk.data).map_err(failed)?;
-    }
-    file.sync_data().map_err(failed)
+fn disk(error: &DirError) -> FetchError {
+    let cause = if error.is_disk_full() { ErrorCause::DiskFull } else { ErrorCause::Internal };
+    FetchError::Disk(cause, format!("an artifact cannot be written: {}", chain(error)))
+}
+
+fn broken(error: &tokio::task::JoinError) -> FetchError {
+    FetchError::Disk(ErrorCause::Internal, format!("writing an artifact failed: {error}"))
 }

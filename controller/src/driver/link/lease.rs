@@ -14,7 +14,9 @@ const LEASE_TTL: Duration = Duration::from_secs(60);
 
 impl Link {
     /// Takes the host for the run, and asks what it has of it.
-    pub fn acquire(&self, run: RunId, holder: String) {
+    pub fn acquire(&mut self, run: RunId, holder: String) {
+        // What is heard under an older lease counts no more.
+        self.listeners.drain(..).for_each(|listener| listener.abort());
         let mut client = self.client.clone();
         let (host, generation) = (self.host.clone(), self.generation);
         self.call(async move {
@@ -109,7 +111,7 @@ async fn watch(
     loop {
         let event = match stream.message().await {
             Ok(Some(event)) => match TaskEvent::try_from(event) {
-                Ok(event) => InternalEvent::TaskReported { event: Box::new(event) },
+                Ok(event) => InternalEvent::TaskReported { host: host.clone(), event: Box::new(event) },
                 Err(error) => {
                     let why = format!("the agent sent an event that makes no sense: {}", chain(&error));
                     InternalEvent::Lost { host: host.clone(), generation, why }

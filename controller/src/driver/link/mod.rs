@@ -154,6 +154,13 @@ impl Link {
     /// Ends the agent if nobody else needs it, and waits for its process if this controller started it.
     pub async fn shut_down(mut self) {
         let mut client = self.client.clone();
+        if self.hello().host_name.is_some() {
+            // A resident agent stays; what is left to do is to let go of the host, if that was not done.
+            if let Some(lease) = self.lease {
+                let _ = tokio::time::timeout(PATIENCE, client.release_lease(v1::LeaseRef::from(lease))).await;
+            }
+            return;
+        }
         let request = v1::ShutdownRequest { lease: self.lease.map(Into::into) };
         let process: Option<AgentProcess> = self.connection.child.take();
         let ended = async {

@@ -110,10 +110,15 @@ impl Link {
             attempts: attempts.iter().map(ToString::to_string).collect(),
         };
         self.in_order(async move {
-            Some(match client.forget(request).await {
-                Ok(_) => InternalEvent::Scheduler(Event::AttemptsForgotten { host, attempts }),
-                Err(status) => lost(host, generation, &status),
-            })
+            match client.forget(request).await {
+                Ok(_) => Some(InternalEvent::Scheduler(Event::AttemptsForgotten { host, attempts })),
+                Err(status) if is_refusal(&status) => {
+                    // The agent is told again on the next connection.
+                    tracing::warn!("the agent of {host} does not forget: {}", status.message());
+                    None
+                }
+                Err(status) => Some(lost(host, generation, &status)),
+            }
         });
     }
 }

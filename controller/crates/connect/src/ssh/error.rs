@@ -108,7 +108,7 @@ pub enum SshError {
     #[error(
         "{host}: the host key {fingerprint} ({key_type}) is not known; compare it with that of the host \
          (`ssh-keygen -lf` on its /etc/ssh/ssh_host_*_key.pub), then connect with `ssh {address}` once or allow new keys \
-         (accept-new)"
+         (--accept-new)"
     )]
     UnknownKey {
         /// The host.
