@@ -223,9 +223,11 @@ impl Host {
         self.forgetting.retain(|attempt| !attempts.contains(attempt));
     }
 
-    /// Orders to forget that may have been lost with the connection; they are given again where the agent still knows the
-    /// attempt.
+    /// Orders to forget that may have been lost with the connection, or that strays held up; they are given again where the
+    /// agent still knows the attempt.
     pub fn take_forgetting(&mut self) -> Vec<AttemptId> {
-        std::mem::take(&mut self.forgetting)
+        let mut attempts = std::mem::take(&mut self.forgetting);
+        attempts.extend(self.strays.iter().filter(|stray| stray.is_stored).map(|stray| stray.task.attempt));
+        attempts
     }
 }

@@ -37,7 +37,11 @@ impl Scheduler {
         }
         let kill = self.kills();
         self.phase = Phase::Ending { why: Ended::StoreFailed { why, disk_full }, kill };
-        self.leave_all_open(|attempt| !matches!(attempt.stage, Stage::Running | Stage::Stopping));
+        // What former controllers began may run: it is stopped like what this one began.
+        self.leave_all_open(|attempt| {
+            let may_run = attempt.is_adopted() || matches!(attempt.stage, Stage::Running | Stage::Stopping);
+            attempt.is_over() || !may_run
+        });
         self.wind_down(now, effects);
     }
 

@@ -93,3 +93,13 @@ fn expect_running_tasks_to_stop_when_the_store_fails() {
         "it cannot be stored, so the agent keeps it"
     );
 }
+
+#[test]
+fn expect_adopted_tasks_to_stop_before_the_host_is_given_back_when_the_journal_fails() {
+    let mut desk = Desk::resumed(plan(2), vec![], &["c0r1a1"]);
+    desk.open(&["c0r1a1.server.0"]);
+    let failed = Event::JournalFailed { why: "input/output error".to_owned(), disk_full: false };
+    assert!(desk.sees(failed).is_empty(), "the server runs");
+    assert_eq!(desk.prepared("c0r1a1"), ["stop c0r1a1.server.0"]);
+    assert_eq!(desk.ended("c0r1a1.server.0", EndKind::Stopped(None)), ["give back h"]);
+}

@@ -316,6 +316,30 @@ fn expect_strays_to_be_killed_and_forgotten_when_their_attempt_is_stored() {
 }
 
 #[test]
+fn expect_a_stored_attempt_to_be_forgotten_when_the_connection_was_lost_before_its_stray_ended() {
+    let mut desk = Desk::new(Plan { retries: 0, ..plan(2) });
+    desk.open(&[]);
+    desk.run_up("c0r1a1");
+    desk.now = Duration::from_secs(60);
+    assert_eq!(
+        desk.sees(Event::TimerElapsed),
+        [
+            "kill c0r1a1.server.0",
+            "kill c0r1a1.client.0",
+            "store c0r1a1 final: error agent-lost server: the agent did not report its end in time"
+        ]
+    );
+    assert!(desk.stored("c0r1a1").is_empty(), "its tasks may run");
+    desk.lose();
+    let orders = desk.connect("b", &["c0r1a1.client.0", "c0r1a1.server.0!"]);
+    assert_eq!(orders, ["lease h", "kill c0r1a1.client.0"]);
+    assert_eq!(desk.ended("c0r1a1.client.0", EndKind::Killed), ["prepare c0r2a1"]);
+    desk.run_up("c0r2a1");
+    desk.run_down("c0r2a1");
+    assert_eq!(desk.stored("c0r2a1"), ["forget c0r1a1 c0r2a1", "give back h"]);
+}
+
+#[test]
 fn expect_the_host_to_be_given_up_when_a_stray_does_not_end() {
     let past = vec![stored("c0r1a1", Outcome::Error, false), stored("c0r1a2", Outcome::Ok, true)];
     let mut desk = Desk::resumed(plan(2), past, &[]);

@@ -321,3 +321,30 @@ fn expect_common_trials_beside_a_group_that_stays_when_the_plan_has_both() {
     assert!(desk.stored("c0r1a1").is_empty(), "the host is the group's until the group is done");
     assert_eq!(desk.stored("c0r2a1"), ["journal c1r5a1@h c1r6a1@h c1r7a1@h c1r8a1@h"]);
 }
+
+#[test]
+fn expect_half_of_what_waits_to_move_when_another_host_has_nothing_to_do() {
+    let hosts = ["h", "i", "j"].map(name).to_vec();
+    let mut desk = Desk::new(Plan { hosts, journal_window: 8, ..plan(8) });
+    let opened = desk.sees(Event::RunOpened);
+    assert_eq!(
+        opened,
+        ["connect h", "journal c0r1a1@h c0r2a1@h c0r3a1@h c0r4a1@h c0r5a1@h c0r6a1@h c0r7a1@h c0r8a1@h"]
+    );
+    let first = desk.journalled(&opened);
+    assert_eq!(
+        first,
+        [
+            "connect i",
+            "journal c0r5a1@i c0r6a1@i c0r7a1@i c0r8a1@i",
+            "connect j",
+            "journal c0r3a1@j c0r4a1@j"
+        ]
+    );
+    assert!(desk.journalled(&first).is_empty(), "no more than once");
+    desk.connect("b", &[]);
+    desk.run_up("c0r1a1");
+    assert_eq!(desk.run_down("c0r1a1"), ["store c0r1a1 final: ok"]);
+    desk.run_up("c0r2a1");
+    assert_eq!(desk.run_down("c0r2a1"), ["store c0r2a1 final: ok"], "it is not moved back");
+}

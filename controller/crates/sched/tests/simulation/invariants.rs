@@ -58,16 +58,24 @@ pub fn of_store(
     invariant_finished_trials_stay_finished(world, id.trial)?;
     invariant_numbers_have_no_gaps(world, id)?;
     invariant_a_number_is_true(world, id, verdict)?;
-    invariant_a_failure_has_a_cause(world, id, verdict)?;
+    invariant_a_failure_has_a_cause(world, id, seats, verdict)?;
     invariant_retries_are_bounded(world, id, verdict, is_final)
+}
+
+/// Checks what a controller leaves when it ends by itself: nothing runs on the hosts that it gave back.
+pub fn at_any_end(world: &World) -> Holds {
+    world.given_back.iter().try_for_each(|host| {
+        let alive = world.agents[*host].alive();
+        holds(alive.is_empty(), || format!("{alive:?} run on {}", world.hosts[*host]))
+    })
 }
 
 /// Checks a run that says it is complete.
 pub fn at_the_end(world: &World, scheduler: &Scheduler) -> Holds {
-    for host in &world.given_back {
-        holds(world.agents[*host].alive().is_empty(), || {
-            format!("something runs on {}", world.hosts[*host])
-        })?;
+    for host in &world.released {
+        let known = world.agents[*host].known();
+        let kept = known.iter().find(|known| world.store.contains_key(&known.task.attempt));
+        holds(kept.is_none(), || format!("{} keeps {kept:?}, which is stored", world.hosts[*host]))?;
     }
     for trial in &world.trials {
         let finals = world.store.iter().filter(|(id, stored)| id.trial == *trial && stored.is_final).count();
@@ -273,10 +281,17 @@ fn invariant_clients_started_together(world: &World, id: AttemptId) -> Holds {
 }
 
 /// What nothing happened to does not fail, and nothing is cancelled unless a controller cut something short.
-fn invariant_a_failure_has_a_cause(world: &World, id: AttemptId, verdict: &Verdict) -> Holds {
+fn invariant_a_failure_has_a_cause(
+    world: &World,
+    id: AttemptId,
+    seats: Option<&Seats>,
+    verdict: &Verdict,
+) -> Holds {
     let harmed = world.harmed.contains(&id) || world.agents.iter().any(|agent| agent.harmed.contains(&id));
     // A host is also given up when a task on it cannot be ended.
-    let host_lost = world.ever_lost || world.agents.iter().any(|agent| !agent.harmed.is_empty());
+    let was_lost = |host: usize| world.ever_lost.contains(&host) || !world.agents[host].harmed.is_empty();
+    let is_seat = |host: usize| seats.is_none_or(|seats| seats.hosts().contains(&&world.hosts[host]));
+    let host_lost = world.ever_slow || (0..world.hosts.len()).any(|host| was_lost(host) && is_seat(host));
     let has_cause = match verdict {
         Verdict::Ok | Verdict::Suspect { .. } => true,
         Verdict::Ng { .. } => harmed,

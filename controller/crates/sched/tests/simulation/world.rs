@@ -99,14 +99,18 @@ pub struct World {
     pub journal: Vec<(AttemptId, Arc<Seats>)>,
     /// Services that truly were reached by those that need them.
     pub reached_roles: BTreeSet<(AttemptId, Name)>,
-    /// Hosts that the present controller has given back.
+    /// Hosts that the present controller has given back, and those that heard of it.
     pub given_back: BTreeSet<usize>,
+    pub released: BTreeSet<usize>,
     /// Orders that concern several hosts, so far.
     calls: u64,
     /// Attempts harmed by something outside of an agent.
     pub harmed: BTreeSet<AttemptId>,
     pub ever_cut_short: bool,
-    pub ever_lost: bool,
+    /// Hosts that were lost, or refused, at some time.
+    pub ever_lost: BTreeSet<usize>,
+    /// Agents were so slow that silence was taken for a loss.
+    pub ever_slow: bool,
     pub lives: u32,
     /// Causes of verdicts, and ends of runs, that occurred.
     pub reached: BTreeSet<&'static str>,
@@ -130,6 +134,9 @@ impl World {
                     break;
                 }
                 self.tick(&mut controller)?;
+            }
+            if controller.ended.is_some() {
+                invariants::at_any_end(self)?;
             }
             if controller.ended == Some(Ended::Complete) {
                 return invariants::at_the_end(self, &controller.scheduler);

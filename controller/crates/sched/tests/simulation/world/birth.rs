@@ -45,10 +45,12 @@ impl World {
             journal: Vec::new(),
             reached_roles: BTreeSet::new(),
             given_back: BTreeSet::new(),
+            released: BTreeSet::new(),
             calls: 0,
             harmed: BTreeSet::new(),
             ever_cut_short: false,
-            ever_lost: false,
+            ever_lost: BTreeSet::new(),
+            ever_slow: false,
             lives: 0,
             reached: BTreeSet::new(),
             log: log.then(Vec::new),
@@ -60,6 +62,7 @@ impl World {
     pub(super) fn bear(&mut self) -> Controller {
         self.lives += 1;
         self.given_back.clear();
+        self.released.clear();
         if self.lives > 8 {
             self.calm_down();
         }

@@ -39,7 +39,7 @@ impl World {
                 if let Some(deadline) = controller.scheduler.next_deadline() {
                     self.harmed.extend(controller.begun.iter().copied());
                     self.now = self.now.max(deadline);
-                    self.ever_lost = true;
+                    self.ever_slow = true;
                     self.note(|| "everybody is slow".to_owned());
                     return self.deliver(controller, Event::TimerElapsed);
                 }
@@ -75,7 +75,7 @@ impl World {
     pub(super) fn lose_link(&mut self, controller: &mut Controller, host: usize, why: &str) -> Outcome {
         let name = self.hosts[host].clone();
         self.note(|| format!("{name}: {why}"));
-        self.ever_lost = true;
+        self.ever_lost.insert(host);
         if controller.links[host].granted && self.agents[host].runs {
             let left = self.rng.below(4);
             let unread = self.agents[host].spool.range(controller.links[host].cursor + 1..).take(left);

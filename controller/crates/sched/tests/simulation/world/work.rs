@@ -18,7 +18,7 @@ impl World {
         let fenced = link.epoch != agent.epoch || !agent.runs;
         let answer = match order {
             Effect::ConnectHost { .. } if agent.gone || self.rng.chance(faults) => {
-                self.ever_lost = true;
+                self.ever_lost.insert(host);
                 Some(Event::HostLost { host: name, why: "no answer".to_owned() })
             }
             Effect::ConnectHost { .. } => {
@@ -26,7 +26,7 @@ impl World {
                 Some(Event::HostConnected { host: name, boot_id: agent.boot.to_string() })
             }
             Effect::AcquireLease { .. } if agent.taken => {
-                self.ever_lost = true;
+                self.ever_lost.insert(host);
                 Some(Event::LeaseRefused { host: name, why: "another run holds it".to_owned() })
             }
             Effect::AcquireLease { .. } if agent.runs => {
@@ -63,6 +63,7 @@ impl World {
             }
             Effect::ReleaseLease { .. } => {
                 link.epoch = 0;
+                self.released.insert(host);
                 Some(Event::LeaseReleased { host: name })
             }
             other => return Err(format!("{other:?} is no order for an agent")),
