@@ -39,6 +39,9 @@ impl Bundle {
     /// processes or the kernel's reports.
     pub(super) fn section(&mut self, title: &str, text: &str, limit: usize, tells: bool) {
         let room = MAX_EVIDENCE_BYTES.saturating_sub(HEADING + self.text.len() + title.len() + 100);
+        if room == 0 {
+            return self.missing(format!("{title}: there is no more room"));
+        }
         let start = text.len().saturating_sub(limit.min(room));
         let start = (start..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
         let kept = text.get(start..).unwrap_or_default();
@@ -51,9 +54,6 @@ impl Bundle {
         self.text.push_str(kept);
         if !kept.ends_with('\n') {
             self.text.push('\n');
-        }
-        if room == 0 {
-            self.missing(format!("{title}: there is no more room"));
         }
     }
 

@@ -64,14 +64,13 @@ impl KernelWatch {
             self.classifier.finish(at);
         }
         let untold = self.classifier.findings().get(self.told..).unwrap_or_default();
-        let found: Vec<_> = untold.iter().take_while(|finding| finding.complete).map(event_of).collect();
+        let mut found: Vec<_> = untold.iter().take_while(|finding| finding.complete).map(event_of).collect();
         self.told += found.len();
-        if blind.is_none() && self.log.lost() > self.lost {
+        let lost = self.log.lost().saturating_sub(self.lost);
+        if lost > 0 {
             self.lost = self.log.lost();
-            tracing::warn!(
-                lost = self.lost,
-                "records of the kernel's log were overwritten before they were read"
-            );
+            let why = format!("{lost} records of the kernel's log were overwritten before they were read");
+            found.push(HostEventKind::Blind { why });
         }
         (found, blind)
     }

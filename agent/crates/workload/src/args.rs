@@ -14,6 +14,9 @@ pub(crate) const MAX_CONCURRENCY: u32 = 1_000_000;
 /// Most threads of a client.
 pub(crate) const MAX_THREADS: u32 = 1024;
 
+/// Shortest interval of reports.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Arguments of the server.
 #[derive(Args, Clone, Debug)]
 pub struct ServerArgs {
@@ -102,6 +105,10 @@ pub struct ClientArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub timeout: Duration,
 
+    /// Report each interval of this length too, as a line of its own
+    #[arg(long, value_name = "EVERY", value_parser = parse_interval)]
+    pub progress: Option<Duration>,
+
     /// Source addresses to use on loopback, 127.0.0.1 upwards [default: as many as the ports need]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=i64::from(crate::ports::MAX_SOURCES)))]
     pub sources: Option<u32>,
@@ -119,6 +126,11 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if duration.is_zero() { Err("must be longer than zero".to_owned()) } else { Ok(duration) }
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text)?;
+    if interval < SHORTEST_INTERVAL { Err("must be 100ms or longer".to_owned()) } else { Ok(interval) }
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
@@ -156,6 +168,7 @@ mod tests {
             assert!(parse_rate(text).is_err(), "{text}");
         }
         assert!(parse_duration("0s").is_err());
+        assert!(parse_interval("99ms").is_err() && parse_interval("100ms").is_ok());
         assert!(parse_path("index.html").is_err());
         assert!(parse_path("/a b").is_err());
     }

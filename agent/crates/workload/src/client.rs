@@ -2,6 +2,7 @@
 
 use std::io;
 use std::num::NonZero;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use crate::failure::Tally;
 use crate::latency::{Latencies, LatencyError};
 use crate::message::say;
 use crate::ports::{Load, PortFacts, PortPlan, plan};
+use crate::progress::{Interval, follow};
 use crate::report::{ClientReport, WriteReportError, count_to_f64, write};
 use crate::schedule::Schedule;
 use crate::sys::usage_of_self;
@@ -65,12 +67,38 @@ pub(crate) fn run(args: &ClientArgs) -> Result<(), ClientError> {
     let before = usage_of_self();
     let begin = Instant::now();
     let schedule = Schedule::new(begin, args.connections, args.duration, args.rate);
-    let findings = run_threads(args, &script, &schedule, shares(concurrency, threads))?;
+    let facts = Facts { concurrency, threads, ports: &ports, cpu: Duration::ZERO, elapsed: Duration::ZERO };
+    let work = Work { args, script: &script, schedule: &schedule, shares: shares(concurrency, threads) };
+    let findings = match args.progress {
+        None => run_threads(&work, None)?,
+        Some(every) => run_and_follow(&work, every, facts)?,
+    };
     let cpu = usage_of_self().cpu.saturating_sub(before.cpu);
     let elapsed = findings.last_end.map_or(Duration::ZERO, |end| end.saturating_duration_since(begin));
-    let facts = Facts { concurrency, threads, ports: &ports, cpu, elapsed };
-    write(&report(args, &facts, &findings)?, &mut io::stdout().lock())?;
+    write(&report(args, &Facts { cpu, elapsed, ..facts }, &findings)?, &mut io::stdout().lock())?;
     conclude(&findings.tally)
+}
+
+/// Runs the threads while another one reports each interval.
+fn run_and_follow(work: &Work<'_>, every: Duration, facts: Facts<'_>) -> Result<Findings, ClientError> {
+    let intervals: Vec<Interval> = work.shares.iter().map(|_| Interval::new()).collect::<Result<_, _>>()?;
+    let (running, over) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let of_interval = |findings: &Findings, elapsed, cpu| {
+            let connections = findings.tally.started;
+            let report = report(work.args, &Facts { cpu, elapsed, ..facts }, findings)?;
+            Ok(ClientReport { connections, ..report })
+        };
+        let intervals = &intervals;
+        let follower = thread::Builder::new()
+            .name("progress".to_owned())
+            .spawn_scoped(scope, move || follow(every, intervals, &over, of_interval))
+            .map_err(ClientError::Thread)?;
+        let findings = run_threads(work, Some(intervals));
+        drop(running);
+        follower.join().map_err(|_| ClientError::ThreadLost)??;
+        findings
+    })
 }
 
 /// Says what failed; an error if everything did.
@@ -135,37 +163,44 @@ fn raise_file_limit(concurrency: u32) {
     }
 }
 
-/// Runs one engine per share, the first on this thread.
-fn run_threads(
-    args: &ClientArgs,
-    script: &Script,
-    schedule: &Schedule,
+/// What the threads do.
+struct Work<'a> {
+    args: &'a ClientArgs,
+    script: &'a Script,
+    schedule: &'a Schedule,
+    /// Connections open at once, of each thread.
     shares: Vec<usize>,
-) -> Result<Findings, ClientError> {
-    let engine = |share| Engine::new(script, schedule, share, args.timeout, args.rate.is_some());
-    let mut shares = shares.into_iter();
-    let first = engine(shares.next().unwrap_or(1))?;
+}
+
+/// Runs one engine per share, the first on this thread; each counts in its interval too, if there are some.
+fn run_threads(work: &Work<'_>, intervals: Option<&[Interval]>) -> Result<Findings, ClientError> {
+    let Work { args, script, schedule, shares } = work;
+    let engine = |(thread, share): (usize, &usize)| {
+        let interval = intervals.and_then(|intervals| intervals.get(thread));
+        Engine::new(script, schedule, *share, args.timeout, args.rate.is_some(), interval)
+    };
+    let mut shares = shares.iter().enumerate();
+    let first = engine(shares.next().unwrap_or((0, &1)))?;
     thread::scope(|scope| {
         let mut others = Vec::new();
-        for (number, share) in shares.enumerate() {
+        for share in shares {
             let engine = engine(share)?;
             let spawned = thread::Builder::new()
-                .name(format!("client-{}", number + 1))
+                .name(format!("client-{}", share.0))
                 .spawn_scoped(scope, move || engine.run());
             others.push(spawned.map_err(ClientError::Thread)?);
         }
         let mut sum = first.run()?;
         for other in others {
             let found = other.join().map_err(|_| ClientError::ThreadLost)??;
-            sum.tally.merge(&found.tally);
-            sum.latencies.merge(&found.latencies);
-            sum.last_end = sum.last_end.max(found.last_end);
+            sum.merge(&found);
         }
         Ok(sum)
     })
 }
 
-/// What is known of a run besides its findings.
+/// What is known of a run, or of an interval of it, besides its findings.
+#[derive(Clone, Copy)]
 struct Facts<'a> {
     concurrency: u32,
     threads: u32,

@@ -13,6 +13,7 @@ use rustix::time::{
 use crate::connection::{Advance, Connection, Interest, Readiness, Script};
 use crate::failure::{Failure, Tally};
 use crate::latency::{Latencies, LatencyError};
+use crate::progress::Interval;
 use crate::schedule::{Job, Schedule};
 
 /// Events taken from epoll at a time.
@@ -46,6 +47,32 @@ pub(crate) struct Findings {
     pub last_end: Option<Instant>,
 }
 
+impl Findings {
+    /// Nothing so far.
+    pub(crate) fn new() -> Result<Self, LatencyError> {
+        Ok(Self { tally: Tally::default(), latencies: Latencies::new()?, last_end: None })
+    }
+
+    /// Adds those of another thread.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.tally.merge(&other.tally);
+        self.latencies.merge(&other.latencies);
+        self.last_end = self.last_end.max(other.last_end);
+    }
+
+    /// Counts a connection that has ended.
+    fn finish(&mut self, now: Instant, counted_from: Instant, result: Result<(), Failure>) {
+        self.last_end = Some(now);
+        match result {
+            Ok(()) => {
+                self.tally.succeeded += 1;
+                self.latencies.record(now.saturating_duration_since(counted_from));
+            }
+            Err(failure) => self.tally.fail(failure),
+        }
+    }
+}
+
 /// A connection under way.
 struct Active {
     connection: Connection,
@@ -75,6 +102,8 @@ pub(crate) struct Engine<'a> {
     next_sweep: Instant,
     buffer: Vec<u8>,
     findings: Findings,
+    /// Where findings of the present interval are counted too.
+    interval: Option<&'a Interval>,
 }
 
 impl<'a> Engine<'a> {
@@ -85,6 +114,7 @@ impl<'a> Engine<'a> {
         capacity: usize,
         timeout: Duration,
         paced: bool,
+        interval: Option<&'a Interval>,
     ) -> Result<Self, EngineError> {
         let system = |what| move |error: Errno| EngineError::System(what, error.into());
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll instance"))?;
@@ -99,7 +129,6 @@ impl<'a> Engine<'a> {
         } else {
             None
         };
-        let findings = Findings { tally: Tally::default(), latencies: Latencies::new()?, last_end: None };
         Ok(Self {
             script,
             schedule,
@@ -113,7 +142,8 @@ impl<'a> Engine<'a> {
             exhausted: false,
             next_sweep: Instant::now(),
             buffer: vec![0; BUFFER],
-            findings,
+            findings: Findings::new()?,
+            interval,
         })
     }
 
@@ -165,6 +195,9 @@ impl<'a> Engine<'a> {
 
     fn start(&mut self, index: u64, counted_from: Instant, now: Instant) -> Result<(), EngineError> {
         self.findings.tally.started += 1;
+        if let Some(interval) = self.interval {
+            interval.lock().tally.started += 1;
+        }
         let (connection, interest) = match Connection::open(self.script, index) {
             Ok((connection, Advance::Wait(interest))) => (connection, interest),
             Ok((connection, Advance::Done)) => {
@@ -213,7 +246,12 @@ impl<'a> Engine<'a> {
         let flags = event.flags;
         let readiness = Readiness { ended: flags.contains(epoll::EventFlags::RDHUP) };
         let calls = &mut self.findings.tally.calls;
-        let result = match active.connection.advance(self.script, readiness, &mut self.buffer, calls) {
+        let before = *calls;
+        let advanced = active.connection.advance(self.script, readiness, &mut self.buffer, calls);
+        if let Some(interval) = self.interval.filter(|_| *calls > before) {
+            interval.lock().tally.calls += *calls - before;
+        }
+        let result = match advanced {
             Ok(Advance::Wait(interest)) => {
                 if interest != active.interest {
                     active.interest = interest;
@@ -258,13 +296,9 @@ impl<'a> Engine<'a> {
     /// Counts a connection that has ended.
     fn finish(&mut self, counted_from: Instant, result: Result<(), Failure>) {
         let now = Instant::now();
-        self.findings.last_end = Some(now);
-        match result {
-            Ok(()) => {
-                self.findings.tally.succeeded += 1;
-                self.findings.latencies.record(now.saturating_duration_since(counted_from));
-            }
-            Err(failure) => self.findings.tally.fail(failure),
+        self.findings.finish(now, counted_from, result);
+        if let Some(interval) = self.interval {
+            interval.lock().finish(now, counted_from, result);
         }
     }
 

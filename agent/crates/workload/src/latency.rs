@@ -49,6 +49,11 @@ impl Latencies {
         let _ = self.histogram.add(&other.histogram);
     }
 
+    /// Forgets all of them.
+    pub(crate) fn clear(&mut self) {
+        self.histogram.reset();
+    }
+
     /// Mean and quantiles in seconds; `None` if nothing was recorded.
     pub(crate) fn summary(&self) -> Option<LatencySummary> {
         let histogram = &self.histogram;

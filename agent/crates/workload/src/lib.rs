@@ -4,7 +4,8 @@
 //! Called by `drover-agent workload server|client`. [`Workload::run`] is the whole life of the process: the server
 //! forks, so it must be called before any other thread exists, and not from within an async runtime.
 //!
-//! Both print one JSON document on standard output when they end, and messages for people on standard error. Exit
+//! Both print one JSON document on standard output when they end, and messages for people on standard error. With
+//! `--progress` the client also prints a line `{"progress": {...}}` for each interval, with the fields of its document. Exit
 //! codes: 0 the run is complete (even if connections failed or workers were lost: the report says so), 1 there is no
 //! usable result (every connection failed, every worker was lost, or it could not start), 2 usage.
 
@@ -19,6 +20,7 @@ mod latency;
 mod listen;
 mod message;
 mod ports;
+mod progress;
 mod report;
 mod request;
 mod response;

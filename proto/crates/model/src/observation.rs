@@ -80,7 +80,7 @@ pub enum HostEventKind {
         /// The mask now.
         after: u64,
     },
-    /// Something is not observed any more, from now on.
+    /// Something was not observed, or is not any more.
     Blind {
         /// What, and why.
         why: String,

@@ -227,3 +227,52 @@ fn expect_an_end_when_the_time_is_over() {
     assert!(end.count("succeeded") > 0);
     assert_eq!(end.count("connections"), end.count("completed"));
 }
+
+#[test]
+fn expect_intervals_that_sum_up_to_the_report_when_progress_is_asked_for() {
+    let server = Server::start(&["--servers", "2", "--reply", "http"]);
+    let args = [
+        "--duration",
+        "1100ms",
+        "--progress",
+        "250ms",
+        "--calls",
+        "2",
+        "--concurrency",
+        "16",
+        "--threads",
+        "2",
+    ];
+    let output = crate::common::program()
+        .args(["client", "--connect", &server.address.to_string()])
+        .args(args)
+        .output()
+        .unwrap();
+    let lines: Vec<serde_json::Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let (report, intervals) = lines.split_last().unwrap();
+    assert!(intervals.len() >= 4, "{} lines", lines.len());
+    let fields = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    for line in intervals {
+        assert_eq!(fields(line), ["progress"]);
+        assert_eq!(fields(&line["progress"]), fields(report));
+        assert_eq!(line["progress"]["drover_workload"], "client");
+    }
+    for field in ["connections", "completed", "succeeded", "failed", "calls"] {
+        let sum: u64 = intervals.iter().map(|line| line["progress"][field].as_u64().unwrap()).sum();
+        assert_eq!(Some(sum), report[field].as_u64(), "{field}");
+    }
+    assert!(report["calls"].as_u64().unwrap() > 0);
+    let decoded = |line: &serde_json::Value| {
+        let bytes =
+            base64::engine::general_purpose::STANDARD.decode(line["histogram"].as_str().unwrap_or_default());
+        Deserializer::new()
+            .deserialize::<u64, _>(&mut bytes.unwrap().as_slice())
+            .map_or(0, |found| found.len())
+    };
+    let recorded: u64 = intervals.iter().map(|line| decoded(&line["progress"])).sum();
+    assert_eq!(recorded, decoded(report));
+}
