@@ -291,6 +291,12 @@ mod tests {
         stock.weigh(&rules, 2, true);
         assert!(rules.choose(&stock, From::Unused, None).is_err());
         assert_eq!(rules.choose(&stock, From::All, None).unwrap(), [[0]]);
+
+        let rules = Rules::new(&[role("a", 1, &[0, 1, 2], &[]), role("b", 1, &[0, 1], &[0])], 3).unwrap();
+        let mut stock = Stock::new(&rules);
+        stock.weigh(&rules, 0, true);
+        stock.weigh(&rules, 1, true);
+        assert_eq!(rules.choose(&stock, From::All, None).unwrap(), [[2], [0]], "hosts in other pools, too");
     }
 
     #[test]
