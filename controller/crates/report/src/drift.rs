@@ -17,6 +17,7 @@ mod points;
 mod theil_sen;
 
 pub use autocorrelation::inflation;
+pub(crate) use finding::scaled;
 pub use finding::{Drift, DriftOptions, Nature, drift};
 pub use mann_kendall::{MannKendall, mann_kendall};
 pub use points::{MAX_BLOCKS, block_medians, without_warm_up};

@@ -9,13 +9,17 @@ use std::io::Write;
 use drover_store::RunResults;
 use serde::Serialize;
 
-use crate::{error::ReportError, escape::SafeJson};
+use crate::{error::ReportError, escape::SafeJson, soak::SoakResult};
 
 pub(crate) use document::Document;
 
 /// Writes the document on one line.
-pub(crate) fn write(results: &RunResults, out: &mut dyn Write) -> Result<(), ReportError> {
-    let document = Document::of(results)?;
+pub(crate) fn write(
+    results: &RunResults,
+    soaks: &[SoakResult],
+    out: &mut dyn Write,
+) -> Result<(), ReportError> {
+    let document = Document::of(results, soaks)?;
     let mut serializer = serde_json::Serializer::with_formatter(&mut *out, SafeJson);
     document.serialize(&mut serializer).map_err(std::io::Error::from)?;
     writeln!(out)?;

@@ -10,6 +10,7 @@
 //! | [`drift`] | trends of time series |
 //! | `layout`, `pivot`, `notes`, `heading` | the table as data, with the evidence for its marks |
 //! | `text`, `markdown` | the table for people |
+//! | [`soak`] | the morning report of a soak |
 //! | `table_csv`, `json`, `junit` | exports for programs |
 //! | `escape` | makes foreign text harmless in all of them |
 
@@ -25,6 +26,7 @@ mod markdown;
 mod notes;
 mod number;
 mod pivot;
+pub mod soak;
 pub mod statistics;
 mod table_csv;
 mod text;
@@ -37,6 +39,7 @@ use std::{
 };
 
 use drover_store::RunResults;
+use soak::SoakResult;
 
 pub use coverage::{Coverage, ExitStatus, exit_status};
 pub use error::ReportError;
@@ -136,6 +139,20 @@ pub struct Options {
 /// If an axis or the metric does not exist or the layout is contradictory ([`ReportError::Layout`]), if the stored
 /// results contradict the stored plan, or if `out` fails.
 pub fn write_report(results: &RunResults, options: &Options, out: &mut dyn Write) -> Result<(), ReportError> {
+    write_report_with_soaks(results, &[], options, out)
+}
+
+/// The same for a run of soaks: text, Markdown and JSON have what became of each, in the order given.
+///
+/// # Errors
+///
+/// As [`write_report`].
+pub fn write_report_with_soaks(
+    results: &RunResults,
+    soaks: &[SoakResult],
+    options: &Options,
+    out: &mut dyn Write,
+) -> Result<(), ReportError> {
     let metric = options.metric.as_deref();
     // Writers write in small pieces; `out` may be a terminal.
     let mut buffered = BufWriter::with_capacity(64 << 10, out);
@@ -143,13 +160,17 @@ pub fn write_report(results: &RunResults, options: &Options, out: &mut dyn Write
     match options.format {
         Format::Text => {
             text::write(&pivot::Pivot::of(results, &options.axes, metric)?, options.color, out)?;
+            soak::text::write(results, soaks, out)?;
         }
-        Format::Markdown => markdown::write(&pivot::Pivot::of(results, &options.axes, metric)?, out)?,
+        Format::Markdown => {
+            markdown::write(&pivot::Pivot::of(results, &options.axes, metric)?, out)?;
+            soak::markdown::write(results, soaks, out)?;
+        }
         Format::Csv => table_csv::write_attempts(results, out)?,
         Format::CellsCsv => {
             table_csv::write_cells(results, pivot::choose_metric(results, metric)?, out)?;
         }
-        Format::Json => json::write(results, out)?,
+        Format::Json => json::write(results, soaks, out)?,
         Format::Junit => junit::write(results, out)?,
     }
     buffered.flush()?;

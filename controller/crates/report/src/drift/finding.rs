@@ -5,8 +5,8 @@ use drover_model::Direction;
 use super::{
     autocorrelation::inflation,
     mann_kendall::mann_kendall,
-    points::{MAX_BLOCKS, block_medians, length, median, without_warm_up},
-    theil_sen::theil_sen,
+    points::{MAX_BLOCKS, after, block_medians, length, median, without_warm_up},
+    theil_sen::Slopes,
 };
 
 const HOUR: f64 = 3600.0;
@@ -42,11 +42,13 @@ pub struct DriftOptions {
     pub significance: f64,
     /// Least change over the measured time, as a share of the median: what is less does not matter, however certain it is.
     pub relevant_share: f64,
+    /// Seconds from the first point that are warm-up. `None`: a tenth of the time, but at least one and at most ten minutes.
+    pub warm_up: Option<f64>,
 }
 
 impl Default for DriftOptions {
     fn default() -> Self {
-        Self { significance: 0.01, relevant_share: 0.01 }
+        Self { significance: 0.01, relevant_share: 0.01, warm_up: None }
     }
 }
 
@@ -80,13 +82,17 @@ pub fn drift(
     points: &[(f64, f64)],
     options: &DriftOptions,
 ) -> Option<Drift> {
-    let points = without_warm_up(points);
+    let points = match options.warm_up {
+        None => without_warm_up(points),
+        Some(seconds) => after(points, seconds),
+    };
     if points.len() < FEWEST {
         return None;
     }
     let blocks = block_medians(&points, MAX_BLOCKS);
-    let factor = inflation(&blocks, theil_sen(&blocks, 1.0)?.slope);
-    let line = theil_sen(&blocks, factor)?;
+    let slopes = Slopes::of(&blocks);
+    let factor = inflation(&blocks, slopes.middle()?);
+    let line = slopes.line(&blocks, factor)?;
     let p = mann_kendall(&blocks)?.p(factor);
     let level = median(blocks.iter().map(|(_, y)| *y).collect())?;
     let seconds = blocks.last()?.0 - blocks.first()?.0;
@@ -126,7 +132,7 @@ fn sentence(nature: Nature, unit: &str, per_hour: f64, half: f64, level: f64) ->
 }
 
 /// A factor and the unit that it leads to.
-fn scaled(unit: &str, value: f64) -> (f64, &str) {
+pub(crate) fn scaled(unit: &str, value: f64) -> (f64, &str) {
     const BYTES: [(f64, &str); 4] =
         [(1_099_511_627_776.0, "TiB"), (1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1024.0, "KiB")];
     let larger = BYTES.iter().find(|(size, _)| unit == "bytes" && value >= *size);

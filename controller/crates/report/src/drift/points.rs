@@ -26,6 +26,15 @@ pub fn without_warm_up(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points
 }
 
+/// The points (seconds, value) that are so many seconds after the first one or later.
+pub(super) fn after(points: &[(f64, f64)], seconds: f64) -> Vec<(f64, f64)> {
+    let mut points = sorted(points);
+    if let Some((first, _)) = points.first().copied() {
+        points.retain(|(x, _)| *x >= first + seconds);
+    }
+    points
+}
+
 /// At most `blocks` points: medians, of time and of value, of equally many successive points (the last block may have less). Points that are
 /// few enough stay as they are, in order of time.
 #[must_use]

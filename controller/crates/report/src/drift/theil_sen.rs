@@ -29,26 +29,47 @@ pub struct TheilSen {
 #[must_use]
 pub fn theil_sen(points: &[(f64, f64)], inflation: f64) -> Option<TheilSen> {
     let points = block_medians(points, MAX_BLOCKS);
-    let mut slopes = Vec::with_capacity(points.len() * points.len().saturating_sub(1) / 2);
-    for (n, (x, y)) in points.iter().enumerate() {
-        let later = points.iter().skip(n + 1).filter(|(later, _)| later > x);
-        slopes.extend(later.map(|(x2, y2)| (y2 - y) / (x2 - x)));
+    Slopes::of(&points).line(&points, inflation)
+}
+
+/// The slopes of all pairs of points, by size. A line can be told from them for one inflation after the other.
+pub(super) struct Slopes(Vec<f64>);
+
+impl Slopes {
+    /// Of points that are few enough.
+    pub(super) fn of(points: &[(f64, f64)]) -> Self {
+        let mut slopes = Vec::with_capacity(points.len() * points.len().saturating_sub(1) / 2);
+        for (n, (x, y)) in points.iter().enumerate() {
+            let later = points.iter().skip(n + 1).filter(|(later, _)| later > x);
+            slopes.extend(later.map(|(x2, y2)| (y2 - y) / (x2 - x)));
+        }
+        slopes.sort_unstable_by(f64::total_cmp);
+        Self(slopes)
     }
-    slopes.sort_unstable_by(f64::total_cmp);
-    let slope = quantile(&slopes, 0.5)?;
-    let deviation = (mann_kendall(&points)?.variance * inflation).sqrt();
-    // As `scipy.stats.theilslopes` rounds: outwards by one on the lower side, from ranks that count from 1.
-    let all = length(slopes.len());
-    let low = ((all - Z_95 * deviation) / 2.0).round_ties_even() - 1.0;
-    let high = ((all + Z_95 * deviation) / 2.0).round_ties_even();
-    let times = median(points.iter().map(|(x, _)| *x).collect())?;
-    let values = median(points.iter().map(|(_, y)| *y).collect())?;
-    Some(TheilSen {
-        slope,
-        low: at_rank(&slopes, low)?,
-        high: at_rank(&slopes, high)?,
-        intercept: values - slope * times,
-    })
+
+    /// The slope in the middle.
+    pub(super) fn middle(&self) -> Option<f64> {
+        quantile(&self.0, 0.5)
+    }
+
+    /// The line of [`theil_sen`].
+    pub(super) fn line(&self, points: &[(f64, f64)], inflation: f64) -> Option<TheilSen> {
+        let slopes = &self.0;
+        let slope = self.middle()?;
+        let deviation = (mann_kendall(points)?.variance * inflation).sqrt();
+        // As `scipy.stats.theilslopes` rounds: outwards by one on the lower side, from ranks that count from 1.
+        let all = length(slopes.len());
+        let low = ((all - Z_95 * deviation) / 2.0).round_ties_even() - 1.0;
+        let high = ((all + Z_95 * deviation) / 2.0).round_ties_even();
+        let times = median(points.iter().map(|(x, _)| *x).collect())?;
+        let values = median(points.iter().map(|(_, y)| *y).collect())?;
+        Some(TheilSen {
+            slope,
+            low: at_rank(slopes, low)?,
+            high: at_rank(slopes, high)?,
+            intercept: values - slope * times,
+        })
+    }
 }
 
 /// The element at a rank that was computed, or at the end that it is beyond.

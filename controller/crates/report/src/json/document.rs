@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::{
     coverage::Coverage,
+    soak::{SoakResult, json::Soak},
     statistics::Summary,
     trials::{CellTrials, InconsistentRun, group, valid_metrics},
 };
@@ -29,6 +30,9 @@ pub(crate) struct Document<'a> {
     cells: Vec<Cell<'a>>,
     /// Every attempt, by cell, repetition and number.
     attempts: Vec<Attempt<'a>>,
+    /// What became of soaks, if it is a run of such.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    soaks: Vec<Soak<'a>>,
 }
 
 /// The run as planned.
@@ -239,7 +243,7 @@ struct Value<'a> {
 
 impl<'a> Document<'a> {
     /// Fills a document from stored results.
-    pub(crate) fn of(results: &'a RunResults) -> Result<Self, InconsistentRun> {
+    pub(crate) fn of(results: &'a RunResults, soaks: &'a [SoakResult]) -> Result<Self, InconsistentRun> {
         let cells = group(results)?;
         let attempts = cells.iter().flat_map(|cell| &cell.trials).flat_map(|trial| &trial.attempts);
         Ok(Self {
@@ -250,6 +254,7 @@ impl<'a> Document<'a> {
             hosts: results.hosts.iter().map(|(name, facts)| Host::of(name.as_str(), facts)).collect(),
             cells: cells.iter().map(|cell| Cell::of(results, cell)).collect(),
             attempts: attempts.map(|attempt| Attempt::of(attempt)).collect(),
+            soaks: soaks.iter().map(Soak::of).collect(),
         })
     }
 }

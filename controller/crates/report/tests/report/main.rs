@@ -5,4 +5,6 @@
 mod fixture;
 mod formats;
 mod layout;
+mod morning;
+mod progress;
 mod properties;
