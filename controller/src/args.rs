@@ -198,6 +198,9 @@ pub struct CheckArgs {
 pub struct PlanArgs {
     #[command(flatten)]
     pub matrix: MatrixArgs,
+    /// The host file, as for `run`; no host is touched.
+    #[arg(long, value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
     /// Show at most this many trials; 0 shows all.
     #[arg(long, default_value_t = 40, value_name = "N")]
     pub limit: usize,

@@ -2,17 +2,24 @@
 
 use std::{fmt::Write, time::Duration};
 
-use drover_matrix::{Matrix, Plan};
+use drover_matrix::{HostFile, Matrix, Plan, Role};
 use drover_store::{ResultsDir, SqliteStore, Store};
 
-use super::{load::load, run::options};
+use super::{
+    hosts::load_hosts,
+    load::load,
+    run::{options, with_hosts},
+};
 use crate::{
     Context,
-    args::{MatrixArgs, PlanArgs},
+    args::{HostArgs, MatrixArgs, PlanArgs},
     error::Failure,
     exit::ExitStatus,
     time::brief,
 };
+
+/// Hosts of a role that are named at most.
+const MOST_HOSTS: usize = 8;
 
 /// Shows the plan of a matrix.
 pub fn plan(args: &PlanArgs, context: &Context) -> Result<ExitStatus, Failure> {
@@ -20,8 +27,11 @@ pub fn plan(args: &PlanArgs, context: &Context) -> Result<ExitStatus, Failure> {
     if let Some(repeat) = args.matrix.repeat {
         loaded.matrix = loaded.matrix.with_repeat(repeat);
     }
-    let plan = drover_matrix::plan(&loaded.matrix, seed(&args.matrix, &loaded.matrix));
-    describe_plan(&loaded.matrix, &plan, args.limit, context)
+    let host_args = HostArgs { hosts: args.hosts.clone(), accept_new: false };
+    let hosts = load_hosts(&host_args, &context.screen)?.hosts;
+    let matrix = with_hosts(loaded.matrix, &hosts)?;
+    let plan = drover_matrix::plan(&matrix, seed(&args.matrix, &matrix));
+    describe_plan(&matrix, &plan, &hosts, args.limit, context)
 }
 
 /// The seed of the order: the command line's, the matrix's, or a fresh one.
@@ -34,6 +44,7 @@ pub fn seed(args: &MatrixArgs, matrix: &Matrix) -> u64 {
 pub fn describe_plan(
     matrix: &Matrix,
     plan: &Plan,
+    hosts: &HostFile,
     limit: usize,
     context: &Context,
 ) -> Result<ExitStatus, Failure> {
@@ -64,10 +75,35 @@ pub fn describe_plan(
         .filter_map(|block| block.kernel.clone())
         .filter(|kernel| &**kernel != "running")
         .collect();
-    let _ = writeln!(text, "host local; {} reboots", kernels.len());
+    for role in matrix.roles() {
+        let _ = writeln!(text, "{}", where_it_runs(role, hosts));
+    }
+    let _ = writeln!(text, "{} reboots", kernels.len());
     text.push_str(&estimate(matrix, plan, context));
     let _ = context.screen.out(&text);
     Ok(ExitStatus::Ok)
+}
+
+/// `client runs on 2 of h2, h3, h4, 4 times on each`.
+fn where_it_runs(role: &Role, hosts: &HostFile) -> String {
+    let places = hosts.matching(&role.on);
+    let names: Vec<&str> =
+        places.iter().filter_map(|place| Some(hosts.hosts.get(*place)?.name.as_str())).collect();
+    let more = names.len().saturating_sub(MOST_HOSTS);
+    let mut list = names.iter().take(MOST_HOSTS).copied().collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        list.push_str(&format!(" and {more} more"));
+    }
+    let mut text = match &role.same_host_as {
+        Some(other) => format!("{} runs where {other} runs", role.name),
+        None if names.is_empty() => format!("{} finds no host", role.name),
+        None if names.len() == 1 => format!("{} runs on {list}", role.name),
+        None => format!("{} runs on {} of {list}", role.name, role.hosts),
+    };
+    if role.instances > 1 {
+        text.push_str(&format!(", {} times on each", role.instances));
+    }
+    text
 }
 
 fn order(matrix: &Matrix) -> &'static str {

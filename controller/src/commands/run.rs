@@ -37,7 +37,7 @@ pub fn run(args: &RunArgs, context: &Context) -> Result<ExitStatus, Failure> {
     let seed = seed(&args.matrix, &loaded.matrix);
     let plan = drover_matrix::plan(&loaded.matrix, seed);
     if args.dry_run {
-        return describe_plan(&loaded.matrix, &plan, 0, context);
+        return describe_plan(&loaded.matrix, &plan, &source.hosts, 0, context);
     }
     if is_local(&source.hosts) {
         requires::check(&loaded.matrix)?;
@@ -85,7 +85,7 @@ pub fn resume(args: &ResumeArgs, context: &Context) -> Result<ExitStatus, Failur
 }
 
 /// The matrix, with the axis `host` if it is to be repeated on each of them.
-fn with_hosts(matrix: Matrix, hosts: &HostFile) -> Result<Matrix, Failure> {
+pub fn with_hosts(matrix: Matrix, hosts: &HostFile) -> Result<Matrix, Failure> {
     match matrix.policy().spread {
         Spread::Any => Ok(matrix),
         Spread::Each => {

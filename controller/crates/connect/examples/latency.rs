@@ -41,7 +41,12 @@ async fn measure() -> Result<(), Box<dyn Error>> {
     println!("start of an agent, connection, hello: {:?} ({})", began.elapsed(), hello.facts.containment);
 
     let run = RunId(Uuid::now_v7());
-    let request = v1::AcquireLeaseRequest { run: run.to_string(), holder: "latency".into(), ttl_ms: 60_000, observe_interval_ms: 0 };
+    let request = v1::AcquireLeaseRequest {
+        run: run.to_string(),
+        holder: "latency".into(),
+        ttl_ms: 60_000,
+        observe_interval_ms: 0,
+    };
     let lease = client.acquire_lease(request).await?.into_inner();
     let lease = v1::LeaseRef { run: lease.run, epoch: lease.epoch };
     let watch = v1::WatchRequest { lease: Some(lease.clone()), from_seq: 1 };

@@ -135,7 +135,12 @@ async fn expect_the_same_agent_by_tls_and_by_its_socket_when_certificates_are_go
     assert!(client.probe_clock(v1::ProbeClockRequest {}).await.unwrap().into_inner().monotonic_ns > 0);
     // Much goes through, in both directions.
     let run = drover_model::RunId(uuid::Uuid::from_u128(1));
-    let request = v1::AcquireLeaseRequest { run: run.to_string(), holder: "x".into(), ttl_ms: 60_000, observe_interval_ms: 0 };
+    let request = v1::AcquireLeaseRequest {
+        run: run.to_string(),
+        holder: "x".into(),
+        ttl_ms: 60_000,
+        observe_interval_ms: 0,
+    };
     let lease = client.acquire_lease(request).await.unwrap().into_inner();
     let lease = v1::LeaseRef { run: lease.run, epoch: lease.epoch };
     let contents = vec![7; 3_000_000];

@@ -12,7 +12,8 @@ async fn expect_the_client_to_fail_and_the_agent_found_again_when_sshd_is_killed
     let mut connection = host.connect().await;
     let id = connection.hello.agent_id.clone();
     let run = uuid::Uuid::now_v7().to_string();
-    let request = v1::AcquireLeaseRequest { run, holder: "test".into(), ttl_ms: 60_000, observe_interval_ms: 0 };
+    let request =
+        v1::AcquireLeaseRequest { run, holder: "test".into(), ttl_ms: 60_000, observe_interval_ms: 0 };
     let lease = connection.client.acquire_lease(request).await.unwrap().into_inner();
     let lease = Some(v1::LeaseRef { run: lease.run, epoch: lease.epoch });
     let watch = v1::WatchRequest { lease: lease.clone(), from_seq: 1 };

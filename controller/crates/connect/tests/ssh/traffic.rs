@@ -13,7 +13,12 @@ use crate::lab::{Host, reach};
 pub async fn both_ways(connection: &Connection, size: usize) {
     let mut client = connection.client.clone();
     let run = RunId(Uuid::now_v7());
-    let request = v1::AcquireLeaseRequest { run: run.to_string(), holder: "test".into(), ttl_ms: 60_000, observe_interval_ms: 0 };
+    let request = v1::AcquireLeaseRequest {
+        run: run.to_string(),
+        holder: "test".into(),
+        ttl_ms: 60_000,
+        observe_interval_ms: 0,
+    };
     let lease = client.acquire_lease(request).await.unwrap().into_inner();
     let lease = v1::LeaseRef { run: lease.run, epoch: lease.epoch };
 
