@@ -6,7 +6,10 @@ use drover_model::{NgCause, Verdict};
 use drover_store::{Mark, MarkKind};
 
 use super::band::{Band, Watch};
-use crate::number::{Decimals, number};
+use crate::{
+    drift::scaled,
+    number::{Decimals, number},
+};
 
 /// What is known of a soak apart from its series.
 #[derive(Clone, Copy, Debug)]
@@ -120,9 +123,9 @@ pub fn judge_progress(
 
 /// `latency_p99_ms was 41 ms, usual are 2.1 ms, at most 3.1 ms`.
 fn described(band: &Band, value: f64) -> String {
-    let unit =
-        if band.unit == "1" || band.unit.is_empty() { String::new() } else { format!(" {}", band.unit) };
-    let shown = |value: f64| format!("{}{unit}", number(value, Decimals::Each));
+    let (factor, unit) = scaled(&band.unit, value.abs());
+    let unit = if matches!(unit, "1" | "") { String::new() } else { format!(" {unit}") };
+    let shown = |value: f64| format!("{}{unit}", number(value * factor, Decimals::Each));
     let bound = if value > band.high {
         format!("at most {}", shown(band.high))
     } else {
