@@ -346,5 +346,10 @@ fn expect_half_of_what_waits_to_move_when_another_host_has_nothing_to_do() {
     desk.run_up("c0r1a1");
     assert_eq!(desk.run_down("c0r1a1"), ["store c0r1a1 final: ok"]);
     desk.run_up("c0r2a1");
-    assert_eq!(desk.run_down("c0r2a1"), ["store c0r2a1 final: ok"], "it is not moved back");
+    desk.ended("c0r2a1.client.0", EndKind::Exited(0));
+    assert_eq!(
+        desk.ended("c0r2a1.server.0", EndKind::Stopped(Some(0))),
+        ["collect c0r2a1: server client"],
+        "nothing is moved back"
+    );
 }
