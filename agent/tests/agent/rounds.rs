@@ -247,3 +247,22 @@ async fn expect_the_first_bytes_of_a_round_that_writes_a_lot() {
     session.stop(&spec.id, true).await;
     session.end_of(&spec.id).await;
 }
+
+#[tokio::test]
+async fn expect_figures_without_outputs_when_the_spool_cannot_grow() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = Agent::start_limited(&dir, 64 << 10);
+    let mut session = agent.session(1).await;
+    let spec = rounds(&session, "head -c 16000 /dev/zero");
+    session.start(&spec).await;
+    let mut cut = Vec::new();
+    for expected in 1..=8 {
+        let (number, end) = round(&mut session, &spec).await;
+        assert_eq!((number, end.kind.clone(), end.stdout.written), (expected, EndKind::Exited(0), 16_000));
+        assert_eq!(end.cut, end.stdout.inline.is_none());
+        cut.push(end.cut);
+    }
+    assert!(!cut[0] && cut[7] && cut.is_sorted(), "{cut:?}");
+    session.stop(&spec.id, true).await;
+    assert!(matches!(session.end_of(&spec.id).await.kind, EndKind::Killed | EndKind::Stopped(_)));
+}
