@@ -280,6 +280,7 @@ impl Attempt {
         now: Duration,
         task: usize,
         change: TaskChange,
+        apart: bool,
     ) -> Option<Status> {
         let status = match change {
             TaskChange::Started => Status::Started,
@@ -308,6 +309,7 @@ impl Attempt {
                     complete: self.complete,
                     ready: entry.was_ready,
                     inherited: self.origin != Origin::Fresh,
+                    apart,
                 };
                 let role = &roles.role_of(task).shape;
                 // A former controller ends services last, and their hosts may be heard of first: whether the attempt was

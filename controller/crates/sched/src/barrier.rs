@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::{
     Effect, Effects,
     attempt::{Attempt, Gate, Stage, Status},
+    crew::Crew,
     orders::Site,
     roles::Roles,
     verdict::{Failure, Skew},
@@ -112,7 +113,8 @@ impl Attempt {
             self.opened.iter().any(|(opened, _)| opened == role)
                 && self.all_at_least(at.roles, *role, Status::Released)
         };
-        // An answer that was lost, or given to a former controller, is not waited for: its error counts as none.
+        // An answer that was lost, or given to a former controller, is not waited for: its error counts as none here, and raises a
+        // doubt in the end.
         let worst = Self::groups(at.roles)
             .filter(|role| self.is_complete() || known(role))
             .filter_map(|role| self.skew_of(at.roles, role))
@@ -134,8 +136,20 @@ impl Attempt {
     }
 
     /// Microseconds between the first and the last release at a barrier, clock error included: of the widest, if there were
-    /// several.
-    pub(crate) fn start_skew_us(&self, roles: &Roles) -> Option<u64> {
+    /// several. `None` also if the clock error is not known.
+    pub(crate) fn start_skew_us(&self, roles: &Roles, crew: &Crew) -> Option<u64> {
+        if self.unknown_skew(roles, crew).is_some() {
+            return None;
+        }
         Self::groups(roles).filter_map(|role| self.skew_of(roles, role)).map(Skew::total_us).max()
+    }
+
+    /// The measured part of a skew whose clock error was never learned: the answer was lost, or given to a former controller.
+    pub(crate) fn unknown_skew(&self, roles: &Roles, crew: &Crew) -> Option<u64> {
+        let unknown = Self::groups(roles).filter(|role| {
+            crew.hosts_of(Self::group(roles, *role)).len() > 1
+                && self.opened.iter().all(|(opened, _)| opened != role)
+        });
+        unknown.filter_map(|role| self.skew_of(roles, role)).map(|skew| skew.spread_us).max()
     }
 }

@@ -168,6 +168,8 @@ pub(crate) struct Standing {
     pub ready: bool,
     /// The attempt was begun by a former controller.
     pub inherited: bool,
+    /// The connection to a host of the attempt is gone.
+    pub apart: bool,
 }
 
 /// What the end of a task means for its attempt; `None` if it is no failure.
@@ -195,6 +197,12 @@ pub(crate) fn failure_of(role: &RoleShape, label: &str, end: &EndKind, at: Stand
             Some(Failure::error(Rank::Script, ErrorCause::Script, detail))
         }
         (EndKind::Deadline, RoleKind::Service) if at.complete => None,
+        // It may have waited for orders that could not be given.
+        (EndKind::Deadline, RoleKind::Service) if at.apart => {
+            let detail =
+                format!("{label} ran into its deadline while the connection to another host was gone");
+            Some(Failure::error(Rank::Lost, ErrorCause::AgentLost, detail))
+        }
         (EndKind::Deadline, _) => {
             let detail = format!("{label} was still running at its deadline");
             Some(Failure::ng(Rank::Timeout, NgCause::Timeout, detail))
@@ -249,6 +257,14 @@ pub(crate) fn decide(failure: Option<Verdict>, outcome: CollectOutcome, seen: Ve
     let mut doubts = seen;
     doubts.extend(outcome.doubts);
     if doubts.is_empty() { Verdict::Ok } else { Verdict::Suspect { doubts } }
+}
+
+/// Tasks of several hosts started together, and the error of their clocks was never learned.
+pub(crate) fn doubt_of_skew(spread_us: u64) -> Doubt {
+    let detail = format!(
+        "tasks that start together started {spread_us} us apart by the hosts' own clocks; how far these differ is not known"
+    );
+    Doubt { kind: DoubtKind::StartSkew, detail }
 }
 
 /// It passed, and was `ng` before.
@@ -322,7 +338,7 @@ mod tests {
         }
     }
 
-    const RUNNING: Standing = Standing { complete: false, ready: true, inherited: false };
+    const RUNNING: Standing = Standing { complete: false, ready: true, inherited: false, apart: false };
 
     fn cause(kind: RoleKind, end: &EndKind, at: Standing) -> &'static str {
         failure_of(&role(kind), "r", end, at).map_or("", |failure| failure.verdict.cause())
@@ -366,6 +382,9 @@ mod tests {
         assert_eq!(cause(RoleKind::Service, &Signaled(11), complete), "crash", "whenever");
         let inherited = Standing { inherited: true, ..RUNNING };
         assert_eq!(cause(RoleKind::Awaited, &Stopped(None), inherited), "cancelled");
+        let apart = Standing { apart: true, ..RUNNING };
+        assert_eq!(cause(RoleKind::Service, &Deadline, apart), "agent-lost", "it may have waited for us");
+        assert_eq!(cause(RoleKind::Awaited, &Deadline, apart), "timeout", "it had all it needs");
     }
 
     #[test]

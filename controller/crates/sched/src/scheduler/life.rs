@@ -115,7 +115,9 @@ impl Scheduler {
         let Some(index) = self.roles.task_index(task) else { return };
         let Some(attempt) = self.attempts.get_mut(&task.attempt) else { return };
         let Some(lane) = attempt.lane else { return };
-        let Some(before) = attempt.take_in(&self.roles, now, index, change) else { return };
+        let is_held = |host: &usize| self.hosts[*host].state == HostState::Leased;
+        let apart = !self.lanes[lane].crew.members.iter().all(is_held);
+        let Some(before) = attempt.take_in(&self.roles, now, index, change, apart) else { return };
         self.hosts[self.lanes[lane].crew.of_task[index]].note_progress();
         if before < Status::Started && !ended {
             // An order to stop that overtook the start found nothing to stop.
@@ -186,7 +188,11 @@ impl Scheduler {
     fn decide(&mut self, id: AttemptId, outcome: CollectOutcome, effects: &mut Effects) {
         let Some(attempt) = self.attempts.get(&id) else { return };
         let (draw, group) = (attempt.draw, attempt.group);
-        let mut verdict = verdict::decide(attempt.failure(), outcome, attempt.doubts(&self.roles));
+        let crew = attempt.lane.map(|lane| &self.lanes[lane].crew);
+        let unknown_skew = crew.and_then(|crew| attempt.unknown_skew(&self.roles, crew));
+        let mut doubts = attempt.doubts(&self.roles);
+        doubts.extend(unknown_skew.map(verdict::doubt_of_skew));
+        let mut verdict = verdict::decide(attempt.failure(), outcome, doubts);
         if verdict.outcome().has_number()
             && self.groups[group].tie.stay
             && let Some(lane) = attempt.lane
@@ -210,14 +216,15 @@ impl Scheduler {
 
     pub(super) fn order_store(&mut self, id: AttemptId, storing: Storing, effects: &mut Effects) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        let crew = attempt.lane.map(|lane| &self.lanes[lane].crew);
         effects.push(Effect::StoreAttempt {
             attempt: id,
-            seats: attempt.lane.map(|lane| self.lanes[lane].crew.seats.clone()),
+            seats: crew.map(|crew| crew.seats.clone()),
             verdict: storing.verdict.clone(),
             is_final: storing.next.is_none(),
             begun: attempt.begun,
             ended: attempt.ended,
-            start_skew_us: attempt.start_skew_us(&self.roles),
+            start_skew_us: crew.and_then(|crew| attempt.start_skew_us(&self.roles, crew)),
             with_outputs: storing.with_outputs,
         });
         attempt.stage = Stage::Storing(Box::new(storing));
