@@ -111,6 +111,9 @@ fn expect_orphans_of_another_containment_ended_when_an_agent_starts_with_a_diffe
             stderr: null(),
         });
         let child = child.unwrap();
+        // In the middle of exec(2) a process has no environment to be told by.
+        let environ = format!("/proc/{}/environ", child.pid());
+        until("its environment is there", || std::fs::read(&environ).is_ok_and(|bytes| !bytes.is_empty()));
         let second = supervisor(Containment::ProcessGroup, dir.path());
         let reports = second.reap_orphans().unwrap();
         assert_eq!(reports.len(), 1);
