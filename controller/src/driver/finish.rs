@@ -16,6 +16,9 @@ use super::{
     setup::local,
 };
 
+/// Room for the note that stands where an output was cut, in bytes.
+const GAP_NOTE: u64 = 4096;
+
 impl Driver {
     /// Looks for outputs that did not travel with their events; collects at once if there are none.
     pub(super) fn collect(&mut self, id: AttemptId, tasks: &[(Name, TaskId)]) -> Option<Event> {
@@ -40,7 +43,7 @@ impl Driver {
                 match output.inline.take() {
                     Some(bytes) => drop(inline.insert((task.clone(), stream), bytes)),
                     None if output.kept > 0 && !attempt.outputs.contains_key(&(task.clone(), stream)) => {
-                        let kept = output.kept.min(limit);
+                        let kept = output.kept.min(limit.saturating_add(GAP_NOTE));
                         wanted.entry(host).or_default().outputs.push((task.clone(), stream, kept));
                     }
                     None => {}
