@@ -99,8 +99,8 @@ mod tests {
         clock.add(probe(10_200_000_000, 300_000, 20_000_000));
         let offset = clock.estimate(10_220_300_000).unwrap();
         assert_eq!(offset.nanos, TRUE_OFFSET);
-        // Half of the round trip, and 1000 ppm of 120 ms.
-        assert_eq!(offset.error, Duration::from_nanos(100_000 + 120_000));
+        // Half of the round trip, and 1000 ppm of 120.1 ms.
+        assert_eq!(offset.error, Duration::from_nanos(100_000 + 120_100));
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Driver {
                 match output.inline.take() {
                     Some(bytes) => drop(inline.insert((task.clone(), stream), bytes)),
                     None if output.kept > 0 && !attempt.outputs.contains_key(&(task.clone(), stream)) => {
-                        let kept = output.kept.min(limit.saturating_add(GAP_NOTE));
+                        let kept = output.kept.min(limit).saturating_add(GAP_NOTE);
                         wanted.entry(host).or_default().outputs.push((task.clone(), stream, kept));
                     }
                     None => {}
