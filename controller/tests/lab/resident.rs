@@ -17,13 +17,12 @@ fn resident(lab: &Lab) -> String {
         let text = std::fs::read_to_string(format!("{pki}/agents/h1/{name}")).unwrap();
         lab.on("h1", &format!("umask 077; cat > /var/tmp/tls/{name} <<'END'\n{text}END\n"));
     }
-    let drover = env!("CARGO_BIN_EXE_drover");
+    // Over ssh the agent's program gets there, as it would be copied.
+    lab.run(&["hosts"]).expect(0);
     lab.on(
         "h1",
-        &format!(
-            "nohup setsid {drover} agent serve --dir /var/tmp/resident --listen 10.77.0.11:7411 --tls /var/tmp/tls \
-             >/var/tmp/resident.log 2>&1 </dev/null &"
-        ),
+        "nohup setsid /var/tmp/drover-0/bin/drover-agent-* serve --dir /var/tmp/resident --listen 10.77.0.11:7411 \
+         --tls /var/tmp/tls >/var/tmp/resident.log 2>&1 </dev/null &",
     );
     wait_until("the agent serves", || {
         lab.on("h1", "cat /var/tmp/resident/agent.log /var/tmp/resident.log").contains("serves")

@@ -33,6 +33,12 @@ fn expect_every_trial_run_once_when_the_controller_is_killed_and_resumed() {
     running.signal(Signal::KILL);
     running.end();
     lab.run_bare(&["resume"]).expect(0);
-    assert_eq!(lab.verdicts(), vec![("ok".to_owned(), String::new()); 3]);
+    // How well the clocks were known at the start of the second trial went with the first controller.
+    let is_fine = |(outcome, cause): &(String, String)| {
+        outcome == "ok" || (outcome, cause) == (&"suspect".to_owned(), &"start-skew".to_owned())
+    };
+    let verdicts = lab.verdicts();
+    assert!(verdicts.len() == 3 && verdicts.iter().all(is_fine), "{verdicts:?}");
+    assert!(verdicts.iter().filter(|(outcome, _)| outcome == "suspect").count() <= 1, "{verdicts:?}");
     assert_eq!((runs(&lab, "h2"), runs(&lab, "h3")), (3, 3));
 }
