@@ -33,6 +33,9 @@ pub struct Global {
     /// When to use colours. `NO_COLOR` is honoured.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub color: Color,
+    /// This is the controller that a command with `--detach` started.
+    #[arg(long, hide = true)]
+    pub handover: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -52,6 +55,10 @@ pub enum Command {
     Plan(PlanArgs),
     /// Go on with a run that was interrupted or whose controller was killed.
     Resume(ResumeArgs),
+    /// Watch a run from another terminal; also says how one ended.
+    Attach(AttachArgs),
+    /// Ask a run to stop, as Ctrl-C at its terminal does; once more kills its tasks.
+    Stop(StopArgs),
     /// List the stored runs.
     List,
     /// Show one run, cell or attempt in detail: verdicts, commands, samples, output.
@@ -173,8 +180,11 @@ pub struct RunArgs {
     /// Wait for hosts that another run holds.
     #[arg(long)]
     pub wait: bool,
-    /// Show what would be run, and run nothing.
+    /// Go on without this terminal: returns when the run is under way, which `drover attach` shows.
     #[arg(long)]
+    pub detach: bool,
+    /// Show what would be run, and run nothing.
+    #[arg(long, conflicts_with = "detach")]
     pub dry_run: bool,
     /// Print no table at the end.
     #[arg(long)]
@@ -220,9 +230,30 @@ pub struct ResumeArgs {
     /// As for `run`.
     #[arg(long)]
     pub wait: bool,
+    /// As for `run`.
+    #[arg(long)]
+    pub detach: bool,
     /// Print no table at the end.
     #[arg(long)]
     pub no_report: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct AttachArgs {
+    /// The run: its id, the beginning of its id, or `last`. Without it: the one that is going on, or else the last.
+    pub run: Option<String>,
+    /// Print no table at the end.
+    #[arg(long)]
+    pub no_report: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct StopArgs {
+    /// The run: its id, the beginning of its id, or `last`. Without it: the one that is going on.
+    pub run: Option<String>,
+    /// Wait until it has ended.
+    #[arg(long)]
+    pub wait: bool,
 }
 
 #[derive(Debug, Args)]

@@ -19,15 +19,29 @@ pub enum ExitStatus {
     Interrupted,
 }
 
+impl ExitStatus {
+    const ALL: [Self; 6] =
+        [Self::Ok, Self::Ng, Self::Usage, Self::Incomplete, Self::Infrastructure, Self::Interrupted];
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Ng => 1,
+            Self::Usage => 2,
+            Self::Incomplete => 3,
+            Self::Infrastructure => 4,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// How another process of this program ended; `None` for a code that is none of ours.
+    pub fn of_code(code: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| i32::from(status.code()) == code)
+    }
+}
+
 impl From<ExitStatus> for ExitCode {
     fn from(status: ExitStatus) -> Self {
-        Self::from(match status {
-            ExitStatus::Ok => 0,
-            ExitStatus::Ng => 1,
-            ExitStatus::Usage => 2,
-            ExitStatus::Incomplete => 3,
-            ExitStatus::Infrastructure => 4,
-            ExitStatus::Interrupted => 130,
-        })
+        Self::from(status.code())
     }
 }

@@ -5,6 +5,7 @@ mod commands;
 mod driver;
 mod error;
 mod exit;
+mod live;
 mod logging;
 mod screen;
 mod time;
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     if let Command::Agent { args } = command {
         return drover_agent::main_with_args(args, OwnCommand { prefix: &["agent"] });
     }
-    let screen = Screen::new(global.color, global.quiet);
+    let screen = Screen::new(global.color, global.quiet, global.handover);
     let log = logging::start(global.verbose, &screen);
     let context = Context { global, screen, log };
     match execute(command, &context) {
@@ -56,6 +57,8 @@ fn execute(command: Command, context: &Context) -> Result<ExitStatus, Failure> {
     match command {
         Command::Run(args) => commands::run(&args, context),
         Command::Resume(args) => commands::resume(&args, context),
+        Command::Attach(args) => commands::attach(&args, context),
+        Command::Stop(args) => commands::stop(&args, context),
         Command::Check(args) => commands::check(&args, &context.screen),
         Command::Plan(args) => commands::plan(&args, context),
         Command::List => commands::list(context),

@@ -4,7 +4,10 @@
 use std::io::{self, IsTerminal, Write};
 
 use indicatif::ProgressBar;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::args::Color;
@@ -16,12 +19,15 @@ pub struct Screen {
     colours_out: bool,
     quiet: bool,
     interactive: bool,
+    bars: bool,
     bar: Arc<Mutex<Option<ProgressBar>>>,
+    /// Everything goes to the run's log.
+    left: Arc<AtomicBool>,
 }
 
 impl Screen {
-    /// Looks at the terminal and at `NO_COLOR`.
-    pub fn new(color: Color, quiet: bool) -> Self {
+    /// Looks at the terminal and at `NO_COLOR`. `leaving`: it is not going to stay.
+    pub fn new(color: Color, quiet: bool, leaving: bool) -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let allowed = |is_terminal: bool| match color {
@@ -29,13 +35,25 @@ impl Screen {
             Color::Never => false,
             Color::Auto => is_terminal && !no_color && !dumb,
         };
+        let interactive = io::stderr().is_terminal() && !dumb;
         Self {
             colours: allowed(io::stderr().is_terminal()),
             colours_out: allowed(io::stdout().is_terminal()),
             quiet,
-            interactive: io::stderr().is_terminal() && !dumb,
+            interactive,
+            bars: interactive && !quiet && !leaving,
             bar: Arc::default(),
+            left: Arc::default(),
         }
+    }
+
+    /// From now on everything is for the run's log.
+    pub fn leave(&self) {
+        self.left.store(true, Ordering::Relaxed);
+    }
+
+    fn has_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed)
     }
 
     /// Whether colours may be used on standard error.
@@ -45,7 +63,7 @@ impl Screen {
 
     /// Whether colours may be used on standard output.
     pub fn colours_out(&self) -> bool {
-        self.colours_out
+        self.colours_out && !self.has_left()
     }
 
     /// Whether only failures and results are wanted.
@@ -53,9 +71,14 @@ impl Screen {
         self.quiet
     }
 
-    /// Whether somebody may be watching a progress bar.
+    /// Whether somebody may be watching.
     pub fn interactive(&self) -> bool {
         self.interactive
+    }
+
+    /// Whether progress is shown by a bar.
+    pub fn has_bars(&self) -> bool {
+        self.bars
     }
 
     /// Keeps lines from tearing this bar, until [`Screen::clear_bar`].
@@ -77,7 +100,9 @@ impl Screen {
 
     /// A line for people, to standard error; nothing when quiet.
     pub fn say(&self, line: &str) {
-        if !self.quiet {
+        if self.has_left() {
+            tracing::info!("{}", drover_report::printable_lines(line));
+        } else if !self.quiet {
             self.complain(line);
         }
     }
@@ -89,6 +114,10 @@ impl Screen {
 
     /// A line that must be seen, to standard error.
     pub fn complain(&self, line: &str) {
+        if self.has_left() {
+            tracing::warn!("{}", drover_report::printable_lines(line));
+            return;
+        }
         // Parts of it may come from hosts.
         let _ = self.write_err(drover_report::printable_lines(&format!("{line}\n")).as_bytes());
     }
@@ -119,7 +148,10 @@ impl Write for ScreenLine {
 
 impl Drop for ScreenLine {
     fn drop(&mut self) {
-        let _ = self.0.write_err(&self.1);
+        // The run's log has it anyway.
+        if !self.0.has_left() {
+            let _ = self.0.write_err(&self.1);
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! One file per command, and what several of them share.
 
+mod attach;
 mod check;
 mod completions;
+mod controller;
+mod detach;
 mod doctor;
 mod hosts;
 mod list;
@@ -14,7 +17,9 @@ mod report;
 mod requires;
 mod run;
 mod show;
+mod stop;
 
+pub use attach::attach;
 pub use check::check;
 pub use completions::completions;
 pub use doctor::doctor;
@@ -26,3 +31,4 @@ pub use reparse::reparse;
 pub use report::report;
 pub use run::{resume, run};
 pub use show::show;
+pub use stop::stop;

@@ -10,6 +10,7 @@ use drover_store::{
 };
 
 use super::{
+    detach,
     hosts::{Reaching, load_hosts, restore_hosts, setups},
     load::{Loaded, load, restore},
     plan::{describe_plan, seed},
@@ -27,6 +28,9 @@ use crate::{
 
 /// Runs a matrix from the beginning.
 pub fn run(args: &RunArgs, context: &Context) -> Result<ExitStatus, Failure> {
+    if args.detach && !context.global.handover {
+        return detach::start(context);
+    }
     let options = options(&args.matrix);
     let mut loaded = load(&args.matrix.matrix, &options, &context.screen)?;
     if let Some(repeat) = args.matrix.repeat {
@@ -66,6 +70,9 @@ pub fn run(args: &RunArgs, context: &Context) -> Result<ExitStatus, Failure> {
 
 /// Goes on with a run.
 pub fn resume(args: &ResumeArgs, context: &Context) -> Result<ExitStatus, Failure> {
+    if args.detach && !context.global.handover {
+        return detach::start(context);
+    }
     let results = ResultsDir::open(&context.global.results).map_err(|e| Failure::infrastructure(&e))?;
     let mut store = SqliteStore::open(&results).map_err(|e| Failure::infrastructure(&e))?;
     let id = store.find_run(&args.run).map_err(|e| Failure::new(ExitStatus::Usage, driver::chain(&e)))?;
@@ -163,10 +170,13 @@ fn go(begun: Begun, show: bool, context: &Context) -> Result<ExitStatus, Failure
     let Begun { id, plan, matrix, store, results, hosts, wait } = begun;
     let ReadyHosts { file, setups, barred } = hosts;
     results.create_run_dir(id).map_err(|e| Failure::infrastructure(&e))?;
-    match File::options().append(true).create(true).open(results.log_path(id)) {
+    let log = results.log_path(id);
+    match File::options().append(true).create(true).open(&log) {
         Ok(file) => context.log.set(file),
         Err(error) => tracing::warn!("the run's log cannot be written: {error}"),
     }
+    let under_way =
+        context.global.handover.then(|| detach::hand_over(id, &log, &context.screen)).transpose()?;
     let (past, journalled) = history(&store, id)?;
     let finished: std::collections::BTreeSet<_> =
         past.iter().filter(|attempt| attempt.is_final).map(|attempt| attempt.id.trial).collect();
@@ -187,6 +197,7 @@ fn go(begun: Begun, show: bool, context: &Context) -> Result<ExitStatus, Failure
         store,
         results: results.clone(),
         progress,
+        under_way,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -221,12 +232,13 @@ fn finish(
             context.screen.complain(&format!("interrupted: {hint}"));
             Ok(ExitStatus::Interrupted)
         }
-        Ended::HostsUnavailable { why } => {
-            Err(Failure::new(ExitStatus::Infrastructure, format!("no host left to run on: {why}\n{hint}")))
+        Ended::HostsUnavailable { .. } => {
+            let why = ended.why().unwrap_or_default();
+            Err(Failure::new(ExitStatus::Infrastructure, format!("{why}\n{hint}")))
         }
-        Ended::StoreFailed { why, .. } => {
-            let text =
-                format!("results cannot be stored: {why}\n{hint}; what is not stored is kept by the agent");
+        Ended::StoreFailed { .. } => {
+            let why = ended.why().unwrap_or_default();
+            let text = format!("{why}\n{hint}; what is not stored is kept by the agent");
             Err(Failure::new(ExitStatus::Infrastructure, text))
         }
     }

@@ -24,7 +24,10 @@ use super::{
     setup::HostSetup,
     signals,
 };
-use crate::time::{unix_ms, unix_us};
+use crate::{
+    live::{self, Hello, Standing},
+    time::{unix_ms, unix_us},
+};
 
 /// What is to be driven.
 pub struct Job {
@@ -46,7 +49,12 @@ pub struct Job {
     pub results: ResultsDir,
     /// Tells the user.
     pub progress: Progress,
+    /// What to do once the run is under way and nothing keeps it from going on without a terminal; `None` if it keeps that.
+    pub under_way: Option<UnderWay>,
 }
+
+/// Called when a run is under way. If it fails, nobody was told of the run: it is interrupted.
+pub type UnderWay = Box<dyn FnOnce() -> io::Result<()>>;
 
 /// How a run ended.
 pub struct Driven {
@@ -129,7 +137,10 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
     let writer = Writer::spawn(job.store, job.results.clone(), move |event| {
         let _ = to_store.send(InternalEvent::Store(event));
     })?;
-    let listener = signals::listen(events.clone())?;
+    let listener = signals::listen(events.clone(), job.under_way.is_some())?;
+    let live = live::Server::start(job.results.live_path(job.run), events.clone());
+    let live =
+        live.inspect_err(|error| tracing::warn!("`drover attach` cannot watch this run: {error}")).ok();
     let mut driver = Driver {
         run: job.run,
         renderer: Renderer::new(&job.matrix)?,
@@ -154,9 +165,17 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
         finished: None,
     };
     driver.feed(Event::RunOpened);
+    if let Some(Err(error)) = job.under_way.map(|tell| tell()) {
+        tracing::warn!("the run is stopped, as nobody could be told of it: {error}");
+        driver.handle(InternalEvent::Scheduler(Event::Interrupted));
+    }
     let (ended, progress) = driver.run_loop(inbox).await;
     listener.abort();
-    driver.end(ended, progress).await
+    let driven = driver.end(ended, progress).await;
+    if let Some(live) = live {
+        live.close().await;
+    }
+    driven
 }
 
 impl Driver {
@@ -201,8 +220,10 @@ impl Driver {
         let mut ending = JoinSet::new();
         std::mem::take(&mut self.links).into_values().for_each(|link| drop(ending.spawn(link.shut_down())));
         while ending.join_next().await.is_some() {}
-        let store = self.writer.close()?;
-        Ok(Driven { ended, progress, store })
+        let closed = self.writer.close();
+        // Now, so that whoever watches finds all of it in the store.
+        self.progress.dismiss(ended.why());
+        Ok(Driven { ended, progress, store: closed? })
     }
 
     /// Notes what happened, and lets the scheduler decide.
@@ -210,9 +231,7 @@ impl Driver {
         match event {
             InternalEvent::Scheduler(event) => {
                 match &event {
-                    Event::Interrupted => {
-                        self.progress.notice("stopping: tasks are asked to end (once more to kill them)");
-                    }
+                    Event::Interrupted => self.progress.stopping(),
                     Event::LeaseReleased { host } => {
                         self.links.get_mut(host).into_iter().for_each(Link::released);
                     }
@@ -279,6 +298,17 @@ impl Driver {
             InternalEvent::Fetched { attempt, host, fetched } => {
                 let answer = self.fetched(attempt, &host, fetched);
                 answer.into_iter().for_each(|answer| self.feed(answer));
+            }
+            InternalEvent::Watched(watcher) => {
+                let hello = Hello {
+                    version: live::VERSION,
+                    run: self.run,
+                    name: self.matrix.name().to_owned(),
+                    pid: std::process::id(),
+                    stopping: 0,
+                    standing: Standing::default(),
+                };
+                self.progress.watch(watcher, hello);
             }
             InternalEvent::Store(event) => self.store_answered(event),
         }

@@ -6,6 +6,7 @@ use drover_sched::{Event, KnownTask};
 use drover_store::StoreEvent;
 
 use super::{attempt::Fetched, link::Connected};
+use crate::live::Watcher;
 
 /// Something that happened.
 pub enum InternalEvent {
@@ -32,6 +33,8 @@ pub enum InternalEvent {
     Reached { attempt: AttemptId, role: usize, host: Name, problem: Option<String> },
     /// What the attempt left on a host is here, or could not be had.
     Fetched { attempt: AttemptId, host: Name, fetched: Result<Fetched, (ErrorCause, String)> },
+    /// Somebody watches the run from now on.
+    Watched(Watcher),
     /// The store did something.
     Store(StoreEvent),
 }

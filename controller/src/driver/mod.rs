@@ -13,6 +13,7 @@
 //! | `barrier`, one per release on several hosts | probes clocks, orders the release | barrier events, `Lost` | with the answers |
 //! | `link`: calls, one each | any other request to an agent | `Answer` | with the answer |
 //! | `signals` | waits for SIGINT, SIGTERM, SIGHUP | `Interrupted` | with the run |
+//! | `live`: accept, and one per client | serves those who watch | `Watched`, `Interrupted` | with the run, with the client |
 //! | the store's writer (thread) | commits in groups | `Store` | when the loop closes it |
 //!
 //! All of them send into one channel. It needs no bound of its own: the agent's events are bounded by the tasks in
@@ -34,7 +35,7 @@ mod setup;
 mod signals;
 
 pub use collect::{Collected, TaskOutput, collect, end_of};
-pub use drive::{Driven, Job, drive};
+pub use drive::{Driven, Job, UnderWay, drive};
 pub use link::chain;
 pub use progress::Progress;
 pub use setup::{HostSetup, Hosts, check_seats, schedule, spread_hosts};

@@ -100,6 +100,15 @@ impl Lab {
         self.report()["attempts"].as_array().cloned().unwrap_or_default()
     }
 
+    /// Process id of the controller, if one holds the results.
+    pub fn controller_pid(&self) -> Option<Pid> {
+        let text = fs::read_to_string(self.results().join("drover.lock")).ok()?;
+        let holder: Value = serde_json::from_str(&text).ok()?;
+        let pid = i32::try_from(holder["pid"].as_i64()?).ok()?;
+        let place = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+        (place == self.path().canonicalize().ok()?).then(|| Pid::from_raw(pid)).flatten()
+    }
+
     /// Process id of the agent, if one serves here.
     pub fn agent_pid(&self) -> Option<Pid> {
         let text = fs::read_to_string(self.agent_dir().join("lock")).ok()?;
@@ -111,6 +120,10 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        // One without a terminal, of a test that failed.
+        if let Some(pid) = self.controller_pid() {
+            let _ = kill_process(pid, Signal::KILL);
+        }
         if let Some(pid) = self.agent_pid() {
             let _ = kill_process(pid, Signal::TERM);
             wait_until("the agent ends", || self.agent_pid().is_none());

@@ -150,6 +150,19 @@ pub enum Ended {
     },
 }
 
+impl Ended {
+    /// Why it ended early, in words; `None` if it is complete.
+    #[must_use]
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Self::Complete => None,
+            Self::Interrupted => Some("interrupted".to_owned()),
+            Self::HostsUnavailable { why } => Some(format!("no host left to run on: {why}")),
+            Self::StoreFailed { why, .. } => Some(format!("results cannot be stored: {why}")),
+        }
+    }
+}
+
 /// Where the run stands, former controllers' work included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {

@@ -13,6 +13,7 @@
 //!   drover.db  drover.db-wal  drover.db-shm     SQLite, WAL
 //!   drover.lock                                 flock held by the writing controller, with its pid and user
 //!   runs/<run id>/drover.log                    its log
+//!   runs/<run id>/live.sock                     while its controller lives: where it can be watched
 //!   runs/<run id>/c3r1a1/client.0.stdout        raw outputs, where there was output
 //!   runs/<run id>/c3r1a1/series.csv             points on the way of a soak; timeline.jsonl beside it: what happened
 //! ```

@@ -120,11 +120,16 @@ impl Run {
 
     fn name(&self) -> RunName {
         let record = &self.record;
-        RunName { id: record.id, name: record.name.clone(), started_unix_ms: record.started_unix_ms }
+        RunName {
+            id: record.id,
+            name: record.name.clone(),
+            started_unix_ms: record.started_unix_ms,
+            state: self.state,
+        }
     }
 
     fn summary(&self) -> RunSummary {
-        let RunName { id, name, started_unix_ms } = self.name();
+        let RunName { id, name, started_unix_ms, state } = self.name();
         // In order of their numbers, so the last final attempt of a trial wins.
         let last: BTreeMap<_, _> = self
             .attempts
@@ -141,7 +146,7 @@ impl Run {
             name,
             started_unix_ms,
             ended_unix_ms: self.ended_unix_ms,
-            state: self.state,
+            state,
             planned_trials: size(self.cells.len() - excluded).saturating_mul(self.record.repeat.into()),
             excluded_cells: size(excluded),
             counts,

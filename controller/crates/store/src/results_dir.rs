@@ -127,6 +127,12 @@ impl ResultsDir {
         self.run_path(run).join("drover.log")
     }
 
+    /// The socket at which the controller of a run is watched while it goes on.
+    #[must_use]
+    pub fn live_path(&self, run: RunId) -> PathBuf {
+        self.run_path(run).join("live.sock")
+    }
+
     /// The folder with the raw outputs of an attempt: `runs/<run>/c3r1a1`.
     #[must_use]
     pub fn attempt_path(&self, attempt: &AttemptId) -> PathBuf {

@@ -4,7 +4,7 @@ use drover_model::{AttemptId, Outcome, RunId, Verdict};
 
 use crate::RunState;
 
-/// What a run is called.
+/// What a run is called, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunName {
     /// Its id.
@@ -13,6 +13,8 @@ pub struct RunName {
     pub name: String,
     /// When it began, in milliseconds since the Unix epoch, UTC.
     pub started_unix_ms: u64,
+    /// Where it stands.
+    pub state: RunState,
 }
 
 /// One line of `list`.

@@ -249,9 +249,14 @@ impl Store for SqliteStore {
     }
 
     fn run_names(&self) -> Result<Vec<RunName>, StoreError> {
-        let select = "SELECT id, name, started_unix_ms FROM runs ORDER BY started_unix_ms, id";
+        let select = "SELECT id, name, started_unix_ms, state FROM runs ORDER BY started_unix_ms, id";
         self.db().rows("a run", select, [], |row| {
-            Ok(RunName { id: text(row, 0)?.parse()?, name: row.get(1)?, started_unix_ms: unsigned(row, 2)? })
+            Ok(RunName {
+                id: text(row, 0)?.parse()?,
+                name: row.get(1)?,
+                started_unix_ms: unsigned(row, 2)?,
+                state: state_from_text(text(row, 3)?)?,
+            })
         })
     }
 

@@ -131,6 +131,10 @@ fn expect_state_and_end_when_a_run_ended(subject: &mut dyn Subject) {
     let results = store.load_table(run_id(1)).unwrap();
     assert_eq!((results.state, results.ended_unix_ms), (RunState::Interrupted, Some(99)));
     store.set_state(run_id(1), RunState::Open, None).unwrap();
+    assert_eq!(store.run_names().unwrap().remove(0).state, RunState::Open);
+    store.set_state(run_id(1), RunState::Finished, Some(100)).unwrap();
+    assert_eq!(store.run_names().unwrap().remove(0).state, RunState::Finished);
+    store.set_state(run_id(1), RunState::Open, None).unwrap();
     let summary = store.runs().unwrap().remove(0);
     assert_eq!((summary.state, summary.ended_unix_ms), (RunState::Open, None));
 }
