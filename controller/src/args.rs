@@ -71,6 +71,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// List the hosts: who they are, who holds them, and which are quarantined.
     Hosts(HostsArgs),
+    /// Fetch, list and remove the kernels that virtual machines can boot.
+    Kernels(KernelsArgs),
     /// Make and show the certificates of hosts with a resident agent.
     Pki(PkiArgs),
     /// Print the JSON Schema of the matrix file.
@@ -133,6 +135,35 @@ pub enum HostsCommand {
         /// The hosts.
         #[arg(required = true)]
         names: Vec<drover_model::Name>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct KernelsArgs {
+    /// Folder of the catalogue. Without it: `drover/kernels` in the user's folder for data.
+    #[arg(long, global = true, env = "DROVER_KERNELS", value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    #[command(subcommand)]
+    pub command: KernelsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum KernelsCommand {
+    /// Get a kernel out of a package of the distribution; needs no root.
+    Fetch {
+        /// `debian:` and a package: `debian:linux-image-cloud-amd64`, or with gaps: `debian:linux-image-6.12.*-rt-amd64`.
+        package: String,
+        /// What matrices shall call it, instead of its release.
+        #[arg(long, value_name = "LABEL")]
+        label: Option<String>,
+    },
+    /// List the kernels.
+    List,
+    /// Remove kernels.
+    Remove {
+        /// Their labels.
+        #[arg(required = true)]
+        labels: Vec<String>,
     },
 }
 

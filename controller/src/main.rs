@@ -32,6 +32,10 @@ pub struct Context {
 }
 
 fn main() -> ExitCode {
+    // In a virtual machine this program is the first process, too: so nothing else need be installed.
+    if drover_vm::is_init() {
+        return drover_vm::init();
+    }
     let Cli { global, command } = Cli::parse();
     if let Command::Agent { args } = command {
         return drover_agent::main_with_args(args, OwnCommand { prefix: &["agent"] });
@@ -66,6 +70,7 @@ fn execute(command: Command, context: &Context) -> Result<ExitStatus, Failure> {
         Command::Report(args) => commands::report(&args, context),
         Command::Reparse(args) => commands::reparse(&args, context),
         Command::Hosts(args) => commands::hosts(&args, context),
+        Command::Kernels(args) => commands::kernels(&args, context),
         Command::Pki(args) => commands::pki(&args, context),
         Command::Doctor(args) => commands::doctor(&args, context),
         Command::Schema => print(context, &drover_matrix::schema()),

@@ -129,6 +129,8 @@ impl From<HostFacts> for v1::HostFacts {
             state_free_bytes: facts.state_free_bytes,
             open_files_limit: facts.open_files_limit,
             features: facts.features.into_iter().map(Into::into).collect(),
+            kernel_build_id: facts.kernel_build_id,
+            smt: facts.smt,
         }
     }
 }
@@ -158,6 +160,8 @@ impl From<v1::HostFacts> for HostFacts {
             state_free_bytes: facts.state_free_bytes,
             open_files_limit: facts.open_files_limit,
             features: facts.features.into_iter().map(Into::into).collect(),
+            kernel_build_id: facts.kernel_build_id,
+            smt: facts.smt,
         }
     }
 }
@@ -207,7 +211,7 @@ mod tests {
     prop_compose! {
         fn facts()(
             texts in vec(text(), 8), cpus in vec((any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>()), 0..5),
-            numbers in any::<(u32, u64, u32, u64)>(), optional in (option::of(text()), option::of(text())),
+            numbers in any::<(u32, u64, u32, u64)>(), optional in (option::of(text()), option::of(text()), option::of(text()), option::of(any::<bool>())),
             mitigations in vec((text(), text()), 0..3), sysctls in vec((text(), text()), 0..3),
             limits in any::<(Option<u32>, Option<u64>, Option<u64>)>(),
             features in vec((text(), option::of(text())), 0..3),
@@ -219,7 +223,8 @@ mod tests {
                 boot_id: next(), cpu_model: next(), cmdline: next(), clocksource: next(),
                 cpus: cpus.into_iter().map(|(cpu, core, package, node)| CpuCore { cpu, core, package, node }).collect(),
                 cpus_present: numbers.0, memory_bytes: numbers.1, cgroup_version: numbers.2, tainted: numbers.3,
-                governor: optional.0, hypervisor: optional.1, mitigations, sysctls,
+                governor: optional.0, hypervisor: optional.1, kernel_build_id: optional.2, smt: optional.3,
+                mitigations, sysctls,
                 containment: "cgroup2".to_owned(), uid: limits.0, state_free_bytes: limits.1, open_files_limit: limits.2,
                 features: features.into_iter().map(|(name, missing)| HostFeature { name, missing }).collect(),
             }

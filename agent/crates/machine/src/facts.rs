@@ -5,7 +5,7 @@ use std::path::Path;
 use drover_model::HostFacts;
 use rustix::process::{Resource, getrlimit};
 
-use crate::{features::features, source::Source, topology};
+use crate::{features::features, notes::gnu_build_id, source::Source, topology};
 
 /// Settings that change what the network and process experiments measure, and so belong to every record.
 pub const SYSCTLS: [&str; 9] = [
@@ -68,11 +68,24 @@ pub fn facts_below(root: &Path, containment: &str, cgroup_version: u32) -> HostF
         containment: containment.to_owned(),
         sysctls: sysctls(source),
         cmdline: text("proc/cmdline").unwrap_or_default(),
+        kernel_build_id: std::fs::read(root.join("sys/kernel/notes"))
+            .ok()
+            .and_then(|notes| gnu_build_id(&notes)),
+        smt: smt(source),
         tainted: source.number("proc/sys/kernel/tainted").unwrap_or(0),
         hypervisor: hypervisor(source, &cpuinfo),
         clocksource: text("sys/devices/system/clocksource/clocksource0/current_clocksource")
             .unwrap_or_default(),
         ..HostFacts::default()
+    }
+}
+
+/// Whether cores run more than one thread at once.
+fn smt(source: Source<'_>) -> Option<bool> {
+    match source.text("sys/devices/system/cpu/smt/active")?.as_str() {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
     }
 }
 

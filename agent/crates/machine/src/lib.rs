@@ -6,9 +6,11 @@ mod counters;
 mod facts;
 mod features;
 pub mod kernel_log;
+mod notes;
 pub mod sensors;
 mod source;
 mod topology;
 
 pub use counters::{CounterReader, CountersError};
 pub use facts::{SYSCTLS, agent_facts, facts, facts_below};
+pub use notes::gnu_build_id;

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf, time::Duration};
 use drover_agent::DirError;
 use drover_proto::ConversionError;
 
-use crate::{SshError, TlsError};
+use crate::{SshError, TlsError, VmError};
 
 /// Why an agent cannot be reached.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +113,9 @@ pub enum ConnectError {
     /// Its host has no resident agent that this controller may talk to.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// It is a virtual machine that cannot be had.
+    #[error(transparent)]
+    Vm(#[from] VmError),
     /// Its answer is malformed.
     #[error("the agent's answer is not valid")]
     Reply(#[from] ConversionError),
@@ -125,7 +128,8 @@ impl ConnectError {
         match self {
             Self::Ssh(error) => error.is_permanent(),
             Self::Tls(error) => !matches!(error, TlsError::Tcp { .. } | TlsError::Slow { .. }),
-            Self::Protocol { .. } => true,
+            // It was tried as often as makes sense.
+            Self::Protocol { .. } | Self::Vm(_) => true,
             _ => false,
         }
     }

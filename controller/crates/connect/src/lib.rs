@@ -7,6 +7,8 @@
 //!   and its Unix socket reached through a channel of the ssh session. Nothing listens on a network.
 //! - [`TlsOptions`]: a host with a resident agent, which serves a network by TLS to those who have a certificate of the
 //!   authority that [`pki_init`] made.
+//! - [`VmHost`]: a virtual machine of this controller, which is booted when it is connected to, and made anew when it died
+//!   or another kernel or another number of CPUs is asked for.
 //!
 //! # Over ssh
 //!
@@ -38,6 +40,7 @@ mod ssh;
 mod target;
 mod tls;
 mod tls_stream;
+mod vm;
 
 pub use binary::{AgentBinary, BinaryError};
 pub use error::ConnectError;
@@ -50,3 +53,4 @@ pub use process::AgentProcess;
 pub use ssh::{ConfigError, Place, SshError, SshOptions};
 pub use target::{Target, connect};
 pub use tls::{TlsError, TlsOptions};
+pub use vm::{Death, KernelPlace, Machine, Now, VmError, VmHost, VmOptions};

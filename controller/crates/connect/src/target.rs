@@ -1,7 +1,7 @@
 //! Any way to reach an agent.
 
 use crate::{
-    ConnectError, Connection, LocalOptions, SshOptions, TlsOptions, connect_local, ssh::connect_ssh,
+    ConnectError, Connection, LocalOptions, SshOptions, TlsOptions, VmHost, connect_local, ssh::connect_ssh,
     tls::connect_tls,
 };
 
@@ -14,6 +14,8 @@ pub enum Target {
     Ssh(SshOptions),
     /// That of a host where one serves a network.
     Tls(TlsOptions),
+    /// That of a virtual machine.
+    Vm(VmHost),
 }
 
 /// Connects to an agent. Where there is none, starts one; where its program is missing, brings it.
@@ -25,5 +27,6 @@ pub async fn connect(target: &Target) -> Result<Connection, ConnectError> {
         Target::Local(options) => connect_local(options).await,
         Target::Ssh(options) => connect_ssh(options).await,
         Target::Tls(options) => connect_tls(options).await,
+        Target::Vm(host) => host.connect().await,
     }
 }

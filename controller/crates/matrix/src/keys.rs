@@ -59,11 +59,27 @@ pub(crate) const LIMITS: &[&str] = &["cells", "file"];
 pub(crate) const SOAK: &[&str] = &["for", "every", "until", "warm_up", "stall", "share"];
 pub(crate) const TABLE: &[&str] = &["rows", "cols", "facet"];
 
-pub(crate) const HOST_FILE: &[&str] = &["version", "defaults", "hosts"];
+pub(crate) const HOST_FILE: &[&str] = &["version", "defaults", "kernels", "hosts"];
+pub(crate) const KERNEL: &[&str] = &["catalogue", "image", "modules", "initrd", "cmdline"];
+pub(crate) const VM: &[&str] = &[
+    "kernel",
+    "cmdline",
+    "memory",
+    "cpus",
+    "sockets",
+    "threads",
+    "accelerator",
+    "machine",
+    "cpu",
+    "qemu",
+    "files",
+    "boot",
+];
 pub(crate) const HOST: &[&str] = &[
     "ssh",
     "tls",
     "local",
+    "vm",
     "labels",
     "address",
     "user",
@@ -78,8 +94,10 @@ pub(crate) const HOST: &[&str] = &[
 ];
 pub(crate) const HOST_LIMITS: &[&str] = &["free_disk", "output", "files"];
 /// How a host is reached: exactly one of these.
-pub(crate) const WAYS: &[&str] = &["ssh", "tls", "local"];
+pub(crate) const WAYS: &[&str] = &["ssh", "tls", "local", "vm"];
 /// Keys of a host that belong to `ssh`.
 pub(crate) const OF_SSH: &[&str] = &["user", "port", "identity", "jump", "known_hosts", "config"];
 /// Keys of a host that belong to `ssh` or `tls`.
 pub(crate) const OF_NETWORK: &[&str] = &["user", "port", "identity", "jump", "known_hosts", "config", "pki"];
+/// Keys of a host that mean nothing for a virtual machine, which has no network and lives in memory.
+pub(crate) const NOT_OF_VM: &[&str] = &["address", "dir"];

@@ -49,7 +49,10 @@ mod words;
 
 pub use diagnostic::{Diagnostic, Diagnostics, FancyDiagnostics};
 pub use expand::PlannedCell;
-pub use hosts::{HostEntry, HostFile, HostLimits, Reach, SshReach, TlsReach};
+pub use hosts::{
+    HostEntry, HostFile, HostLimits, KernelEntry, KernelSource, Reach, SshReach, TlsReach, VmAccelerator,
+    VmReach,
+};
 pub use matrix::Matrix;
 pub use metrics::{MetricError, MetricErrors, Metrics, MustFailure, RoleSamples};
 pub use plan::{Block, Plan, Trials, plan};

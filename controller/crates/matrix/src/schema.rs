@@ -143,7 +143,7 @@ impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
 }
 
 /// One form or the other.
-struct Either<A, B>(PhantomData<(A, B)>);
+pub(crate) struct Either<A, B>(PhantomData<(A, B)>);
 
 impl<A: JsonSchema, B: JsonSchema> JsonSchema for Either<A, B> {
     fn schema_name() -> Cow<'static, str> {

@@ -36,7 +36,7 @@ mod initramfs;
 mod machine;
 
 pub use catalogue::{AptOptions, Catalogue, CatalogueError, FetchError, Kernel, NewKernel};
-pub use guest::init;
+pub use guest::{init, is_init};
 pub use identity::{Expected, Found, IdentityError, Mismatch};
 pub use image::{Banner, ImageError, UnpackError, banner, build_id};
 pub use initramfs::{

@@ -119,6 +119,7 @@ fn reached_by(reach: &Reach) -> String {
         Reach::Local => "local".to_owned(),
         Reach::Ssh(ssh) => format!("ssh {}", ssh.host),
         Reach::Tls(tls) => format!("tls {}", tls.address),
+        Reach::Vm(vm) => format!("vm {}", vm.kernel),
     }
 }
 

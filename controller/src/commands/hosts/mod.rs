@@ -5,8 +5,10 @@ mod file;
 mod list;
 mod targets;
 mod trial;
+mod vms;
 
 pub use check::check_hosts;
 pub use file::{load_hosts, restore_hosts};
 pub use list::hosts;
 pub use targets::{Reaching, setups};
+pub use vms::catalogue;

@@ -11,6 +11,7 @@ use drover_connect::{AgentBinary, LocalOptions, SshOptions, Target, TlsOptions};
 use drover_matrix::{HostEntry, HostFile, Reach};
 use drover_model::Name;
 
+use super::vms;
 use crate::{args::HostArgs, driver::HostSetup, driver::chain, error::Failure, exit::ExitStatus};
 
 /// An agent that nobody needs ends by itself after this time.
@@ -35,11 +36,14 @@ impl From<&HostArgs> for Reaching {
 
 /// How each host is reached, and what may be kept there.
 pub fn setups(hosts: &HostFile, reaching: Reaching) -> Result<BTreeMap<Name, HostSetup>, Failure> {
-    let needs_agent = hosts.hosts.iter().any(|host| matches!(host.reach, Reach::Ssh(_)));
+    let needs_agent = hosts.hosts.iter().any(|host| matches!(host.reach, Reach::Ssh(_) | Reach::Vm(_)));
     let agent = needs_agent.then(AgentBinary::find).transpose();
     let agent = agent.map_err(|error| Failure::new(ExitStatus::Infrastructure, chain(&error)))?;
     let setup = |host: &HostEntry| -> Result<_, Failure> {
-        let target = target(host, agent.as_ref(), reaching)?;
+        let target = match (&host.reach, &agent) {
+            (Reach::Vm(vm), Some(agent)) => vms::target(&host.name, vm, &hosts.kernels, agent)?,
+            _ => target(host, agent.as_ref(), reaching)?,
+        };
         Ok((host.name.clone(), HostSetup { target, address: host.address, limits: host.limits }))
     };
     hosts.hosts.iter().map(setup).collect()
@@ -84,7 +88,7 @@ fn local_agent(dir: Option<&str>) -> Result<LocalOptions, Failure> {
 }
 
 /// A path whose `~/` is the user's home folder.
-fn expand_home(path: &str) -> PathBuf {
+pub(super) fn expand_home(path: &str) -> PathBuf {
     match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(rest), Some(home)) => Path::new(&home).join(rest),
         _ => PathBuf::from(path),

@@ -40,6 +40,12 @@ pub struct HostFacts {
     pub cmdline: String,
     /// Kernel taint mask.
     pub tainted: u64,
+    /// The kernel's GNU build id, in hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_build_id: Option<String>,
+    /// Whether cores run more than one thread at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smt: Option<bool>,
     /// Hypervisor, when the CPU says that there is one.
     pub hypervisor: Option<String>,
     /// Clock source in use.

@@ -7,7 +7,8 @@ use std::{
 
 use super::{
     entry::{self, HostDraft, Settings},
-    file::{HostFile, Reach, SshReach},
+    file::{HostEntry, HostFile, Reach, SshReach},
+    machine,
 };
 use crate::{
     collected,
@@ -39,7 +40,7 @@ pub(crate) fn parse(source: &Source) -> Result<HostFile, Diagnostics> {
     let (root, found) = tree::build(&text);
     let mut problems = Problems::new(text.clone());
     problems.extend(found);
-    let hosts = match &root {
+    let file = match &root {
         Some(root) => decode(root, &mut problems),
         None => {
             if problems.is_empty() {
@@ -49,13 +50,13 @@ pub(crate) fn parse(source: &Source) -> Result<HostFile, Diagnostics> {
             None
         }
     };
-    match hosts.filter(|_| problems.is_empty()) {
-        Some(hosts) => Ok(HostFile { hosts: hosts.into_iter().map(|draft| draft.host).collect() }),
+    match file.filter(|_| problems.is_empty()) {
+        Some(file) => Ok(file),
         None => Err(collected(problems.into_list(), &text)),
     }
 }
 
-fn decode(node: &Node, problems: &mut Problems) -> Option<Vec<HostDraft>> {
+fn decode(node: &Node, problems: &mut Problems) -> Option<HostFile> {
     if !matches!(node.kind, Kind::Map(_) | Kind::Broken) {
         let help = "a host file begins with `version: 1` and has `hosts:`; a `:` needs a space behind it";
         problems.expected(node, "a host file", "a mapping (`key: value`)", help);
@@ -77,6 +78,7 @@ fn decode(node: &Node, problems: &mut Problems) -> Option<Vec<HostDraft>> {
         problems.add(node.span.clone(), message, "this program reads version 1");
     }
     let defaults = root.get("defaults").map(|node| defaults(node, problems)).unwrap_or_default();
+    let kernels = root.get("kernels").map(|node| machine::kernels(node, problems)).unwrap_or_default();
     let hosts = required("hosts", EXAMPLE, problems)?;
     let entries = fields::entries(hosts, "`hosts`", EXAMPLE, problems);
     if entries.is_empty() && matches!(hosts.kind, Kind::Map(_)) {
@@ -96,7 +98,7 @@ fn decode(node: &Node, problems: &mut Problems) -> Option<Vec<HostDraft>> {
         entries.iter().filter_map(|entry| entry::host(entry, &defaults, problems)).collect();
     labels(&names, &defaults, &drafts, problems);
     places(&drafts, problems);
-    Some(drafts)
+    Some(HostFile { kernels, hosts: drafts.into_iter().map(|draft| draft.host).collect() })
 }
 
 /// What holds for all hosts that do not say otherwise.
@@ -130,14 +132,14 @@ fn places(drafts: &[HostDraft], problems: &mut Problems) {
     let mut reached: HashMap<(u8, String), &HostDraft> = HashMap::new();
     let mut addresses: HashMap<IpAddr, &HostDraft> = HashMap::new();
     for draft in drafts {
-        if let Some(first) = reached.get(&place(&draft.host.reach)) {
+        if let Some(first) = reached.get(&place(&draft.host)) {
             let message = format!("host `{}` is reached where `{}` is", draft.key.text, first.key.text);
             let line = problems.line(first.reach.start);
             let help =
                 format!("two trials would disturb each other there: keep one (the other is in line {line})");
             problems.add(draft.reach.clone(), message, help);
         } else {
-            reached.insert(place(&draft.host.reach), draft);
+            reached.insert(place(&draft.host), draft);
         }
         let Some((address, span)) = draft.host.address.zip(draft.address.clone()) else { continue };
         if let Some(first) = addresses.get(&address) {
@@ -150,10 +152,12 @@ fn places(drafts: &[HostDraft], problems: &mut Problems) {
 }
 
 /// What tells one machine from another. Behind different jump hosts the same address is another machine.
-fn place(reach: &Reach) -> (u8, String) {
-    match reach {
+fn place(host: &HostEntry) -> (u8, String) {
+    match &host.reach {
         Reach::Local => (0, String::new()),
         Reach::Tls(tls) => (1, tls.address.to_lowercase()),
+        // Each is made for its host alone.
+        Reach::Vm(_) => (3, host.name.to_string()),
         Reach::Ssh(SshReach { host, port, jump, .. }) => {
             let through = jump.as_deref().unwrap_or_default().to_lowercase();
             (2, format!("{}:{} {}", host.to_lowercase(), port.unwrap_or(22), through))

@@ -4,7 +4,7 @@ use drover_model::Name;
 
 use super::{
     file::{HostEntry, HostLimits, Reach, SshReach, TlsReach},
-    reach,
+    machine, reach,
 };
 use crate::{
     decode::{
@@ -16,8 +16,8 @@ use crate::{
     tree::{Entry, Node},
 };
 
-const ONE_WAY: &str = "say how it is reached: `ssh: [USER@]HOST[:PORT]`, `tls: HOST:PORT` of a resident agent, or \
-                       `local: true`";
+const ONE_WAY: &str = "say how it is reached: `ssh: [USER@]HOST[:PORT]`, `tls: HOST:PORT` of a resident agent, \
+                       `local: true`, or `vm: { kernel: LABEL }`";
 
 /// Largest bound on anything stored: 1 TiB.
 const MAX_BYTES: u64 = 1 << 40;
@@ -139,19 +139,23 @@ pub(super) fn host(entry: &Entry, defaults: &Settings, problems: &mut Problems) 
     let name = name?;
     let [free_disk, output, files] = [0, 1, 2]
         .map(|at| own.limits.get(at).copied().flatten().or(defaults.limits.get(at).copied().flatten()));
-    let usual = HostLimits::default();
+    let usual = match &reach {
+        Reach::Vm(_) => HostLimits::of_vm(),
+        _ => HostLimits::default(),
+    };
     let mut all: Vec<Name> = Vec::new();
     for label in defaults.labels.iter().chain(&labels).filter_map(|label| label.text.parse().ok()) {
         if !all.contains(&label) {
             all.push(label);
         }
     }
+    let dir = own.dir.or_else(|| defaults.dir.clone()).filter(|_| !matches!(reach, Reach::Vm(_)));
     let host = HostEntry {
         name,
         reach,
         labels: all,
         address,
-        dir: own.dir.or_else(|| defaults.dir.clone()),
+        dir,
         limits: HostLimits {
             free_disk: free_disk.unwrap_or(usual.free_disk),
             output: output.unwrap_or(usual.output),
@@ -202,8 +206,17 @@ fn reach_of(
         );
         problems.add(entry.key.span.clone(), message, "leave it out");
     }
+    if way.key.text == "vm" {
+        for entry in keys::NOT_OF_VM.iter().filter_map(|key| fields.entry(key)) {
+            let message =
+                format!("`{}` means nothing for {}, a virtual machine", entry.key.text, fields.what());
+            let help = "leave it out: it has no network, and its files live in its memory";
+            problems.add(entry.key.span.clone(), message, help);
+        }
+    }
     let span = way.value.span.clone();
     let reach = match way.key.text.as_str() {
+        "vm" => Reach::Vm(Box::new(machine::vm(&way.value, fields.what(), problems)?)),
         "local" => {
             if !value::boolean(&way.value, "`local`", problems)? {
                 problems.add(span, "`local: false` says nothing of how the host is reached", ONE_WAY);

@@ -4,9 +4,13 @@ use std::net::IpAddr;
 
 use drover_model::Name;
 
+use super::machine::{KernelEntry, VmReach};
+
 /// The hosts of a run, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFile {
+    /// Kernels that virtual machines can boot, in the order of the file.
+    pub kernels: Vec<KernelEntry>,
     /// At least one host.
     pub hosts: Vec<HostEntry>,
 }
@@ -40,6 +44,13 @@ pub struct HostLimits {
     pub files: u64,
 }
 
+impl HostLimits {
+    /// What holds for virtual machines, whose files live in their memory.
+    pub(super) fn of_vm() -> Self {
+        Self { free_disk: 16 << 20, ..Self::default() }
+    }
+}
+
 impl Default for HostLimits {
     fn default() -> Self {
         Self { free_disk: 256 << 20, output: 1 << 30, files: 64 << 20 }
@@ -55,6 +66,8 @@ pub enum Reach {
     Ssh(SshReach),
     /// By mTLS; a resident agent listens.
     Tls(TlsReach),
+    /// It is a virtual machine on this machine; the controller boots it.
+    Vm(Box<VmReach>),
 }
 
 /// How to reach a host by ssh. What is not said comes from the ssh configuration.
@@ -98,7 +111,7 @@ impl HostFile {
             limits: HostLimits::default(),
         };
         // `local` is a good name.
-        Self { hosts: "local".parse().ok().map(local).into_iter().collect() }
+        Self { kernels: Vec::new(), hosts: "local".parse().ok().map(local).into_iter().collect() }
     }
 
     /// Places of the hosts whose name or one of whose labels is among `on`, in the order of the file; of all hosts if `on`

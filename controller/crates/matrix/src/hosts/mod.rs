@@ -4,10 +4,12 @@
 mod decode;
 mod entry;
 mod file;
+mod machine;
 mod reach;
 mod schema;
 
 pub use file::{HostEntry, HostFile, HostLimits, Reach, SshReach, TlsReach};
+pub use machine::{KernelEntry, KernelSource, VmAccelerator, VmReach};
 
 pub(crate) use decode::parse;
 pub(crate) use schema::text as schema;

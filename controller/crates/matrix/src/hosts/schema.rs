@@ -1,7 +1,9 @@
 //! The JSON Schema of the host file. The types exist for the schema only: files are read by `decode`, and a test holds the
 //! two together.
 
-use crate::schema::{self, Named, OneOrMany, Size, Text};
+use std::collections::BTreeMap;
+
+use crate::schema::{self, Either, Named, OneOrMany, Size, Text, Time};
 
 /// The schema as text, ending in a newline.
 pub(crate) fn text() -> String {
@@ -28,6 +30,8 @@ schema::piece!(TlsPlace, {
 
 schema::piece!(Address, { "type": "string", "pattern": "^[0-9a-fA-F.:]+$", "description": "An IP address." });
 
+schema::piece!(Accelerator, { "enum": ["auto", "kvm", "tcg"], "description": "What runs the instructions." });
+
 schema::piece!(Yes, { "const": true, "description": "It is this machine." });
 
 schema::shape! {
@@ -36,6 +40,8 @@ schema::shape! {
         version: schema::FormatVersion,
         /// What holds for all hosts that do not say otherwise; labels are added.
         defaults: Option<Defaults>,
+        /// Kernels for virtual machines: label -> label of the catalogue, or where it is.
+        kernels: Option<BTreeMap<String, Either<Text, Kernel>>>,
         /// Name -> host.
         hosts: Named<Host>,
     }
@@ -60,14 +66,16 @@ schema::shape! {
         limits: Option<Limits>,
     }
 
-    /// A host. Exactly one of `ssh`, `tls` and `local`.
-    #[schemars(extend("oneOf" = [{ "required": ["ssh"] }, { "required": ["tls"] }, { "required": ["local"] }]))]
+    /// A host. Exactly one of `ssh`, `tls`, `local` and `vm`.
+    #[schemars(extend("oneOf" = [{ "required": ["ssh"] }, { "required": ["tls"] }, { "required": ["local"] }, { "required": ["vm"] }]))]
     struct Host {
         /// Reached by ssh; Drover brings its agent along.
         ssh: Option<Place>,
         /// A resident agent, reached by mTLS.
         tls: Option<TlsPlace>,
         local: Option<Yes>,
+        /// A virtual machine on this machine; Drover boots it.
+        vm: Option<Vm>,
         /// Pools that it belongs to.
         labels: Option<OneOrMany<HostName>>,
         /// What roles on other hosts connect to (default: the address that it is reached at).
@@ -88,6 +96,51 @@ schema::shape! {
         /// The agent's folder on the host.
         dir: Option<Text>,
         limits: Option<Limits>,
+    }
+
+    /// A kernel: in the catalogue, or in files of this machine.
+    struct Kernel {
+        /// Its label in the catalogue (`drover kernels list`).
+        catalogue: Option<Text>,
+        /// File of the image.
+        image: Option<Text>,
+        /// What /lib/modules/RELEASE is for it.
+        modules: Option<Text>,
+        /// A first root file system that it needs besides the one that Drover makes.
+        initrd: Option<Text>,
+        /// Words for its command line.
+        cmdline: Option<Text>,
+    }
+
+    /// A virtual machine.
+    struct Vm {
+        /// Label of the kernel that it runs where a matrix does not say.
+        kernel: Text,
+        /// Words for every kernel's command line.
+        cmdline: Option<Text>,
+        /// Memory (default 512MiB).
+        memory: Option<Size>,
+        /// CPUs where a matrix does not say (default 1).
+        #[schemars(range(min = 1, max = 1024))]
+        cpus: Option<u32>,
+        /// Sockets over which its CPUs are spread (default 1).
+        #[schemars(range(min = 1, max = 1024))]
+        sockets: Option<u32>,
+        /// Threads of each core (default 1).
+        #[schemars(range(min = 1, max = 1024))]
+        threads: Option<u32>,
+        /// What runs its instructions (default auto: kvm where a kernel boots with it, else tcg).
+        accelerator: Option<Accelerator>,
+        /// QEMU's -machine.
+        machine: Option<Text>,
+        /// QEMU's -cpu.
+        cpu: Option<Text>,
+        /// Path or name of QEMU (default qemu-system-x86_64).
+        qemu: Option<Text>,
+        /// Files of this machine that it has at the same place; programs with their libraries.
+        files: Option<OneOrMany<Text>>,
+        /// Longest time from its start until its agent answers (default 2m).
+        boot: Option<Time>,
     }
 
     /// Bounds on what is stored on a host.
@@ -116,6 +169,8 @@ mod tests {
             ("/$defs/Defaults/properties", &defaults),
             ("/$defs/Host/properties", keys::HOST),
             ("/$defs/Limits/properties", keys::HOST_LIMITS),
+            ("/$defs/Kernel/properties", keys::KERNEL),
+            ("/$defs/Vm/properties", keys::VM),
         ] {
             schema::assert_keys(&schema, pointer, known);
         }

@@ -1,8 +1,11 @@
 //! The host file.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
-use drover_matrix::{HostFile, HostLimits, Reach, Source, SshReach, TlsReach, parse_hosts};
+use drover_matrix::{
+    HostFile, HostLimits, KernelEntry, KernelSource, Reach, Source, SshReach, TlsReach, VmAccelerator,
+    VmReach, parse_hosts,
+};
 use drover_model::Name;
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -33,6 +36,26 @@ hosts:
   big:
     tls: 10.0.0.9:7411
   here: { local: true, labels: [client] }
+  small: { vm: { kernel: stable } }
+  large:
+    vm:
+      kernel: 6.10
+      cmdline: mitigations=off quiet
+      memory: 2GiB
+      cpus: 8
+      sockets: 2
+      threads: 2
+      accelerator: kvm
+      machine: q35
+      cpu: host,-x2apic
+      qemu: ~/qemu/qemu-system-x86_64
+      files: [/usr/sbin/apache2, /bin/sh]
+      boot: 30s
+    limits: { output: 10MiB }
+kernels:
+  stable: 6.12.57-cloud-amd64
+  test10-pre5+P2: { image: ~/linux/bzImage, modules: ~/linux/lib/modules/2.4.0, initrd: /boot/initrd, cmdline: maxcpus=2 }
+  quiet: { catalogue: 6.1, cmdline: quiet }
 "#;
 
 fn good() -> HostFile {
@@ -47,7 +70,7 @@ fn names(list: &[&str]) -> Vec<Name> {
 fn expect_every_key_where_it_belongs() {
     let some = |text: &str| Some(text.to_owned());
     let file = good();
-    let [web1, web2, big, here] = file.hosts.as_slice() else { panic!("{file:?}") };
+    let [web1, web2, big, here, ..] = file.hosts.as_slice() else { panic!("{file:?}") };
     let ssh = SshReach {
         host: "10.0.0.1".into(),
         user: some("root"),
@@ -79,9 +102,68 @@ fn expect_every_key_where_it_belongs() {
 }
 
 #[test]
+fn expect_virtual_machines_and_kernels_as_written() {
+    let some = |text: &str| Some(text.to_owned());
+    let file = good();
+    let small = VmReach {
+        kernel: "stable".into(),
+        cmdline: String::new(),
+        memory_mib: 512,
+        cpus: 1,
+        sockets: 1,
+        threads: 1,
+        accelerator: VmAccelerator::Auto,
+        machine: None,
+        cpu: None,
+        qemu: None,
+        files: Vec::new(),
+        boot: Duration::from_secs(120),
+    };
+    let large = VmReach {
+        kernel: "6.10".into(),
+        cmdline: "mitigations=off quiet".into(),
+        memory_mib: 2048,
+        cpus: 8,
+        sockets: 2,
+        threads: 2,
+        accelerator: VmAccelerator::Kvm,
+        machine: some("q35"),
+        cpu: some("host,-x2apic"),
+        qemu: some("~/qemu/qemu-system-x86_64"),
+        files: ["/usr/sbin/apache2", "/bin/sh"].map(str::to_owned).into(),
+        boot: Duration::from_secs(30),
+    };
+    for (place, expected, output) in [(4, small, 2 << 30), (5, large, 10 << 20)] {
+        assert_eq!(file.hosts[place].reach, Reach::Vm(Box::new(expected)));
+        assert_eq!(file.hosts[place].limits, HostLimits { free_disk: 1 << 30, output, files: 64 << 20 });
+    }
+    let entry = |label: &str, source, cmdline: &str| KernelEntry {
+        label: label.to_owned(),
+        source,
+        cmdline: cmdline.to_owned(),
+    };
+    let files = KernelSource::Files {
+        image: "~/linux/bzImage".into(),
+        modules: some("~/linux/lib/modules/2.4.0"),
+        initrd: some("/boot/initrd"),
+    };
+    assert_eq!(
+        file.kernels,
+        [
+            entry("stable", KernelSource::Catalogue("6.12.57-cloud-amd64".into()), ""),
+            entry("test10-pre5+P2", files, "maxcpus=2"),
+            entry("quiet", KernelSource::Catalogue("6.1".into()), "quiet"),
+        ]
+    );
+    let alone = "version: 1\nhosts: { v: { vm: { kernel: stable } } }";
+    let alone = parse_hosts(&Source::new("hosts.yaml", alone)).unwrap();
+    assert_eq!(alone.hosts[0].limits.free_disk, 16 << 20, "a virtual machine has little room");
+}
+
+#[test]
 fn expect_hosts_by_name_or_label() {
     let file = good();
-    assert_eq!(file.matching(&[]), [0, 1, 2, 3]);
+    assert_eq!(file.matching(&[]), [0, 1, 2, 3, 4, 5]);
     assert_eq!(file.matching(&names(&["server"])), [0]);
     assert_eq!(file.matching(&names(&["client", "web2"])), [1, 3]);
     assert_eq!(file.matching(&names(&["lab"])), [0, 1, 2, 3]);

@@ -92,14 +92,7 @@ impl Catalogue {
     /// # Errors
     /// When the label is no label or taken, the image cannot be booted, or the modules are of another kernel.
     pub fn add(&self, new: &NewKernel) -> Result<Kernel, CatalogueError> {
-        let full = |path: &PathBuf| {
-            std::path::absolute(path).map_err(|source| CatalogueError::Io { path: path.clone(), source })
-        };
-        let kernel = Kernel {
-            initrd: new.initrd.as_ref().map(full).transpose()?,
-            cmdline: new.cmdline.clone(),
-            ..describe(&new.label, &full(&new.image)?, new.modules.as_ref().map(full).transpose()?)?
-        };
+        let kernel = Kernel::of_files(new)?;
         let _lock = self.lock()?;
         let unfinished = self.unfinished()?;
         self.finish(unfinished, &kernel)?;
@@ -177,6 +170,23 @@ impl Catalogue {
             }
         }
         Ok(self.root.join(name))
+    }
+}
+
+impl Kernel {
+    /// A kernel that was built by hand, without taking it up.
+    ///
+    /// # Errors
+    /// When the image cannot be read or booted, or the modules are of another kernel.
+    pub fn of_files(new: &NewKernel) -> Result<Self, CatalogueError> {
+        let full = |path: &PathBuf| {
+            std::path::absolute(path).map_err(|source| CatalogueError::Io { path: path.clone(), source })
+        };
+        Ok(Self {
+            initrd: new.initrd.as_ref().map(full).transpose()?,
+            cmdline: new.cmdline.clone(),
+            ..describe(&new.label, &full(&new.image)?, new.modules.as_ref().map(full).transpose()?)?
+        })
     }
 }
 

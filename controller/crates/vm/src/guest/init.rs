@@ -9,13 +9,16 @@ use std::{
 
 use rustix::{
     io::Errno,
-    process::{WaitOptions, WaitStatus, getpid, wait},
+    process::{Resource, Rlimit, WaitOptions, WaitStatus, getpid, setrlimit, wait},
 };
 
 use super::{
     config::{CONFIG_PATH, GuestConfig},
     lo, mounts, port, power,
 };
+
+/// Files that the program and all that it starts may have open.
+const OPEN_FILES: u64 = 1 << 20;
 
 /// Why a guest cannot start its program.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +31,12 @@ enum InitError {
     NoProgram,
     #[error("cannot start `{0}`")]
     Program(String, #[source] io::Error),
+}
+
+/// Whether this program was started as the first process of a guest: then it is to be nothing but [`init`].
+#[must_use]
+pub fn is_init() -> bool {
+    getpid().is_init() && std::env::args_os().next().is_some_and(|name| name == "/init")
 }
 
 /// Is the first process of a guest. Returns only if it is not that.
@@ -57,8 +66,16 @@ fn run() -> Result<(), InitError> {
         say(&format!("cannot bring up the loopback interface: {error}"));
     }
     // Whoever tests a kernel may ask it for everything.
-    if let Err(error) = fs::write("/proc/sys/kernel/sysrq", "1") {
-        say(&format!("cannot allow all of sysrq: {error}"));
+    // The kernel makes room for closed connections by the memory there is, which is little.
+    for (setting, value) in [("kernel/sysrq", "1"), ("net/ipv4/tcp_max_tw_buckets", "262144")] {
+        if let Err(error) = fs::write(Path::new("/proc/sys").join(setting), value) {
+            say(&format!("cannot set `{setting}`: {error}"));
+        }
+    }
+    // What is usual on servers; the kernel's own limit is for terminals.
+    let limit = Rlimit { current: Some(OPEN_FILES), maximum: Some(OPEN_FILES) };
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        say(&format!("cannot allow {OPEN_FILES} open files: {error}"));
     }
     power::watch_buttons();
 

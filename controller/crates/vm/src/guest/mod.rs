@@ -22,4 +22,4 @@ mod power;
 mod relay;
 
 pub(crate) use config::{CONFIG_PATH, GuestConfig};
-pub use init::init;
+pub use init::{init, is_init};

@@ -6,9 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use drover_machine::gnu_build_id;
+use drover_model::HostFacts;
 use serde::{Deserialize, Serialize};
 
-use crate::{NONCE_KEY, image::gnu_build_id};
+use crate::NONCE_KEY;
 
 /// The highest CPU number that is believed, against damaged lists.
 const MAX_CPU: u32 = 65_535;
@@ -47,6 +49,23 @@ pub struct IdentityError {
 }
 
 impl Found {
+    /// What an agent says of its machine.
+    #[must_use]
+    pub fn of_facts(facts: &HostFacts) -> Self {
+        let nodes: BTreeSet<u32> = facts.cpus.iter().map(|cpu| cpu.node).collect();
+        Self {
+            release: facts.kernel_release.clone(),
+            version: facts.kernel_version.clone(),
+            build_id: facts.kernel_build_id.clone(),
+            nonce: nonce(&facts.cmdline),
+            cmdline: facts.cmdline.clone(),
+            boot_id: facts.boot_id.clone(),
+            cpus: facts.cpus.iter().map(|cpu| cpu.cpu).collect(),
+            smt: facts.smt,
+            numa_nodes: Some(nodes.len()),
+        }
+    }
+
     /// What the machine says whose `/proc` and `/sys` are below `root`, which is `/` but for tests.
     ///
     /// # Errors

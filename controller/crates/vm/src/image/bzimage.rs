@@ -1,7 +1,9 @@
 //! The header of an x86 kernel image, as `Documentation/arch/x86/boot.rst` of the kernel describes it.
 
+use drover_machine::gnu_build_id;
+
 use super::{
-    elf::{Elf, gnu_build_id, half, slice, word},
+    elf::{Elf, half, slice, word},
     unpack,
 };
 

@@ -1,13 +1,13 @@
 //! The few parts of ELF files (`elf(5)`) that are needed here: sections and the interpreter of 64-bit little-endian
-//! files, and notes. Every offset in a file is data: what points outside of it is as if it were not there.
+//! files. Every offset in a file is data: what points outside of it is as if it were not there.
 
 /// How an ELF file of 64 bits, little-endian, begins.
 const MAGIC: &[u8] = b"\x7fELF\x02\x01";
 
 /// `PT_INTERP`: names the program that loads this one.
 const PROGRAM_INTERPRETER: u32 = 3;
-/// `NT_GNU_BUILD_ID`.
-const NOTE_BUILD_ID: u32 = 3;
+/// `PT_LOAD`: a part that is in memory when it runs.
+const PROGRAM_LOAD: u32 = 1;
 
 /// Lengths of a program header and of a section header.
 const PROGRAM_HEADER: usize = 56;
@@ -39,6 +39,28 @@ impl<'a> Elf<'a> {
         })
     }
 
+    /// The file without what is not needed to run it: symbols, and what debuggers read. As it is if that cannot be told.
+    pub(crate) fn loaded(self) -> Vec<u8> {
+        self.without_sections().unwrap_or_else(|| self.bytes.to_vec())
+    }
+
+    fn without_sections(self) -> Option<Vec<u8>> {
+        let table = long(self.bytes, 32)?;
+        let count = usize::from(half(self.bytes, 56)?);
+        let mut end = table.checked_add(count.checked_mul(PROGRAM_HEADER)?)?;
+        let mut is_loaded = false;
+        for index in 0..count {
+            let header = slice(self.bytes, table.checked_add(index * PROGRAM_HEADER)?, PROGRAM_HEADER)?;
+            is_loaded |= word(header, 0)? == PROGRAM_LOAD;
+            end = end.max(long(header, 8)?.checked_add(long(header, 32)?)?);
+        }
+        let mut bytes = self.bytes.get(..end).filter(|_| is_loaded)?.to_vec();
+        // Where the table of the sections begins, and how many there are with their names.
+        bytes.get_mut(40..48)?.fill(0);
+        bytes.get_mut(60..64)?.fill(0);
+        Some(bytes)
+    }
+
     /// The contents of the section with this name.
     pub(crate) fn section(self, name: &str) -> Option<&'a [u8]> {
         let table = long(self.bytes, 40)?;
@@ -55,28 +77,6 @@ impl<'a> Elf<'a> {
             (found == name.as_bytes()).then(|| contents(header))?
         })
     }
-}
-
-/// The GNU build id, in hexadecimal digits, in the notes of a section `.notes` or of `/sys/kernel/notes`.
-pub(crate) fn gnu_build_id(mut notes: &[u8]) -> Option<String> {
-    while notes.len() >= 12 {
-        let name_length = usize::try_from(word(notes, 0)?).ok()?;
-        let length = usize::try_from(word(notes, 4)?).ok()?;
-        let kind = word(notes, 8)?;
-        let contents_at = 12_usize.checked_add(padded(name_length)?)?;
-        let name = slice(notes, 12, name_length)?;
-        let contents = slice(notes, contents_at, length)?;
-        if kind == NOTE_BUILD_ID && name == b"GNU\0" && !contents.is_empty() {
-            return Some(contents.iter().map(|byte| format!("{byte:02x}")).collect());
-        }
-        notes = notes.get(contents_at.checked_add(padded(length)?)?..).unwrap_or_default();
-    }
-    None
-}
-
-/// Rounded up to the 4 bytes to which parts of a note are aligned.
-fn padded(length: usize) -> Option<usize> {
-    length.checked_next_multiple_of(4)
 }
 
 /// A part of `bytes`, if it has it.
@@ -101,28 +101,7 @@ fn long(bytes: &[u8], at: usize) -> Option<usize> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Elf, gnu_build_id};
-
-    /// A note as the linker writes it.
-    fn note(kind: u32, name: &[u8], contents: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for number in [u32::try_from(name.len()).unwrap(), u32::try_from(contents.len()).unwrap(), kind] {
-            bytes.extend(number.to_le_bytes());
-        }
-        for part in [name, contents] {
-            bytes.extend(part);
-            bytes.resize(bytes.len().next_multiple_of(4), 0);
-        }
-        bytes
-    }
-
-    #[test]
-    fn expect_the_build_id_when_other_notes_come_first() {
-        let mut notes = note(0x100, b"Linux\0", &[1, 2, 3]);
-        notes.extend(note(3, b"Xen\0", b"not this"));
-        notes.extend(note(3, b"GNU\0", &[0xde, 0xad, 0x0b]));
-        assert_eq!(gnu_build_id(&notes).as_deref(), Some("dead0b"));
-    }
+    use super::Elf;
 
     #[test]
     fn expect_this_programs_interpreter_and_build_id_when_its_file_is_read() {
@@ -135,14 +114,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn expect_a_smaller_program_that_runs_when_it_is_stripped() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let own = std::env::current_exe().unwrap();
+        let bytes = std::fs::read(&own).unwrap();
+        let stripped = Elf::new(&bytes).unwrap().loaded();
+        assert!(stripped.len() < bytes.len(), "{} of {}", stripped.len(), bytes.len());
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stripped");
+        std::fs::write(&path, stripped).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let output = std::process::Command::new(&path).arg("--list").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
     proptest! {
         #[test]
         fn expect_no_panic_when_the_bytes_are_nonsense(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            let _ = gnu_build_id(&bytes);
             let mut file = b"\x7fELF\x02\x01".to_vec();
             file.extend(bytes);
             let elf = Elf::new(&file).unwrap();
-            let _ = (elf.interpreter(), elf.section(".modinfo"));
+            let _ = (elf.interpreter(), elf.section(".modinfo"), elf.loaded());
         }
     }
 }

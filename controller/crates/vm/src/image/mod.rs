@@ -5,6 +5,6 @@ mod elf;
 mod unpack;
 
 pub use bzimage::{Banner, ImageError, banner, build_id};
-pub(crate) use elf::{Elf, gnu_build_id};
+pub(crate) use elf::Elf;
 pub use unpack::UnpackError;
 pub(crate) use unpack::{Compression, unpack};

@@ -47,14 +47,15 @@ pub enum ProgramError {
     },
 }
 
-/// The bytes of the program in `path`, and the files that it needs, with absolute paths.
+/// The bytes of the program in `path`, without symbols, and the files that it needs, with absolute paths.
 ///
 /// # Errors
 /// When it cannot be read, is no program, or lacks a library.
 pub(crate) fn program(path: &Path) -> Result<(Vec<u8>, BTreeSet<String>), ProgramError> {
     let bytes = fs::read(path).map_err(|source| ProgramError::Read { path: path.to_owned(), source })?;
     let elf = Elf::new(&bytes).ok_or_else(|| ProgramError::NotAProgram { path: path.to_owned() })?;
-    let Some(loader) = elf.interpreter().map(str::to_owned) else { return Ok((bytes, BTreeSet::new())) };
+    let stripped = elf.loaded();
+    let Some(loader) = elf.interpreter().map(str::to_owned) else { return Ok((stripped, BTreeSet::new())) };
     // The loader reads the program; it does not run it.
     let output = Command::new(&loader)
         .arg("--list")
@@ -68,7 +69,7 @@ pub(crate) fn program(path: &Path) -> Result<(Vec<u8>, BTreeSet<String>), Progra
     }
     let mut files: BTreeSet<String> = listed.lines().filter_map(library).map(str::to_owned).collect();
     files.insert(loader);
-    Ok((bytes, files))
+    Ok((stripped, files))
 }
 
 /// The file in a line like `libc.so.6 => /lib/libc.so.6 (0x00007f)`; `None` if the kernel itself provides it.

@@ -1,0 +1,216 @@
+//! A virtual machine as a host: the one that runs, and the one that is wished for.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::PathBuf,
+    sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError},
+};
+
+use drover_vm::{Accelerator, Expected};
+use tempfile::TempDir;
+use tokio::sync::Mutex;
+
+use super::{
+    Death, Machine, VmError, VmOptions,
+    boot::{Running, boot},
+};
+use crate::{ConnectError, Connection};
+
+/// How often a machine is tried to boot whose failure may pass.
+const TRIES: u32 = 2;
+
+/// A virtual machine. Clones are the same one; it is killed with the last of them.
+#[derive(Clone, Debug)]
+pub struct VmHost(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    options: VmOptions,
+    /// Held while it is being made.
+    state: Mutex<State>,
+    board: SyncMutex<Board>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    work: Option<TempDir>,
+    boots: u32,
+    initramfs: BTreeMap<String, PathBuf>,
+    running: Option<Running>,
+}
+
+/// What others may know of it at any time.
+#[derive(Debug, Default)]
+struct Board {
+    wish: Option<Machine>,
+    now: Option<Now>,
+    refused: BTreeMap<Machine, String>,
+    death: Option<Death>,
+}
+
+/// The machine that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// What it was made as.
+    pub machine: Machine,
+    /// What it must say of itself.
+    pub expected: Expected,
+    /// What runs its instructions.
+    pub accelerator: Accelerator,
+}
+
+impl VmHost {
+    /// A machine that is not started before it is connected to.
+    #[must_use]
+    pub fn new(options: VmOptions) -> Self {
+        Self(Arc::new(Inner { options, state: Mutex::default(), board: SyncMutex::default() }))
+    }
+
+    /// What it is made of.
+    #[must_use]
+    pub fn options(&self) -> &VmOptions {
+        &self.0.options
+    }
+
+    /// Says what machine the next connection is to be to, unless that is known to be impossible.
+    pub fn wish(&self, machine: Machine) {
+        self.board().wish = Some(machine);
+    }
+
+    /// The machine that runs, if one does.
+    #[must_use]
+    pub fn now(&self) -> Option<Now> {
+        self.board().now.clone()
+    }
+
+    /// Why this machine cannot be had, if that was tried.
+    #[must_use]
+    pub fn refusal(&self, machine: &Machine) -> Option<String> {
+        self.board().refused.get(machine).cloned()
+    }
+
+    /// What became of a machine that ended without being asked to, once.
+    #[must_use]
+    pub fn take_death(&self) -> Option<Death> {
+        self.board().death.take()
+    }
+
+    /// Whether the kernel has reported a failure that is not told yet.
+    pub async fn has_failed(&self) -> bool {
+        let state = self.0.state.lock().await;
+        let Some(running) = &state.running else { return false };
+        running.watch.read();
+        running.is_over()
+    }
+
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.0.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wanted(&self) -> Machine {
+        let board = self.board();
+        let wish = board.wish.as_ref().filter(|wish| !board.refused.contains_key(*wish));
+        wish.unwrap_or(&self.0.options.usual).clone()
+    }
+
+    /// Connects to the machine that is wished for; boots it unless it runs. If it cannot be had, the usual one is.
+    ///
+    /// # Errors
+    /// The usual one cannot be had, either.
+    pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {
+        let mut state = self.0.state.lock().await;
+        loop {
+            let wanted = self.wanted();
+            if let Some(connection) = self.reuse(&mut state, &wanted).await {
+                return Ok(connection);
+            }
+            match self.boot(&mut state, &wanted).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) if wanted == self.0.options.usual => return Err(error.into()),
+                Err(error) => {
+                    let why = chain(&error);
+                    tracing::warn!("{why}");
+                    self.board().refused.insert(wanted, why);
+                }
+            }
+        }
+    }
+
+    /// A connection to the machine that runs, if it is the right one and answers. Otherwise it is ended, and its death, if
+    /// it was one, noted.
+    async fn reuse(&self, state: &mut State, wanted: &Machine) -> Option<Connection> {
+        let running = state.running.take()?;
+        if !running.is_over() && running.machine == *wanted {
+            match running.greet(&self.0.options).await {
+                Ok(connection) => {
+                    state.running = Some(running);
+                    return Some(connection);
+                }
+                Err(error) => tracing::warn!("{}", chain(&error)),
+            }
+        } else if !running.is_over() {
+            return self.end(&running, None).await;
+        }
+        let death = Death::of(&running, &self.0.options);
+        self.end(&running, Some(death)).await
+    }
+
+    async fn end(&self, running: &Running, death: Option<Death>) -> Option<Connection> {
+        running.vm.kill().await;
+        let mut board = self.board();
+        board.now = None;
+        // The first explains the second.
+        if board.death.is_none() {
+            board.death = death;
+        }
+        let _ = fs::remove_dir_all(&running.dir);
+        None
+    }
+
+    async fn boot(&self, state: &mut State, machine: &Machine) -> Result<Connection, VmError> {
+        let mut tries = TRIES;
+        loop {
+            tries -= 1;
+            let dir = self.folder(state)?;
+            match boot(&self.0.options, machine, &dir, &mut state.initramfs).await {
+                Ok((running, connection)) => {
+                    self.board().now = Some(Now {
+                        machine: machine.clone(),
+                        expected: running.expected.clone(),
+                        accelerator: running.vm.accelerator(),
+                    });
+                    state.running = Some(running);
+                    return Ok(connection);
+                }
+                Err(error) if tries > 0 && error.may_pass() => tracing::warn!("{}", chain(&error)),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// A folder for one boot.
+    fn folder(&self, state: &mut State) -> Result<PathBuf, VmError> {
+        let fail = |source: io::Error| VmError::Folder { path: std::env::temp_dir(), source };
+        let work = match state.work.take() {
+            Some(work) => work,
+            None => TempDir::with_prefix(format!("drover-vm-{}-", self.0.options.name)).map_err(fail)?,
+        };
+        state.boots += 1;
+        let dir = work.path().join(format!("boot{}", state.boots));
+        state.work = Some(work);
+        Ok(dir)
+    }
+}
+
+/// An error with all that it comes from.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        next = source.source();
+    }
+    text
+}
