@@ -49,7 +49,7 @@ pub enum Color {
 pub enum Command {
     /// Run a matrix and print its table.
     Run(RunArgs),
-    /// Check matrix files without running anything.
+    /// Check matrix files and host files without running anything.
     Check(CheckArgs),
     /// Show the cells of a matrix, their order and an estimate of the time.
     Plan(PlanArgs),
@@ -76,7 +76,11 @@ pub enum Command {
     /// Make and show the certificates of hosts with a resident agent.
     Pki(PkiArgs),
     /// Print the JSON Schema of the matrix file.
-    Schema,
+    Schema {
+        /// That of the host file instead.
+        #[arg(long)]
+        hosts: bool,
+    },
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -224,9 +228,9 @@ pub struct RunArgs {
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// The matrix files.
+    /// Matrix files and host files.
     #[arg(required = true)]
-    pub matrices: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
     /// As for `run`.
     #[arg(long, value_name = "AXIS=V1,V2")]
     pub set: Vec<String>,

@@ -73,7 +73,8 @@ fn execute(command: Command, context: &Context) -> Result<ExitStatus, Failure> {
         Command::Kernels(args) => commands::kernels(&args, context),
         Command::Pki(args) => commands::pki(&args, context),
         Command::Doctor(args) => commands::doctor(&args, context),
-        Command::Schema => print(context, &drover_matrix::schema()),
+        Command::Schema { hosts: false } => print(context, &drover_matrix::schema()),
+        Command::Schema { hosts: true } => print(context, &drover_matrix::hosts_schema()),
         Command::Completions { shell } => print(context, &commands::completions(shell)),
         // Taken by `main`, before there is a context.
         Command::Agent { .. } => Ok(ExitStatus::Usage),

@@ -1,25 +1,19 @@
-//! `drover check`: finds every mistake in matrix files, and runs nothing.
+//! `drover check`: finds every mistake in matrix files and host files, and runs nothing.
 
-use drover_matrix::Options;
+use std::path::Path;
 
-use super::load::load;
+use drover_matrix::{Options, Source, is_host_file, parse_hosts};
+
+use super::load::{load, read, refuse};
 use crate::{args::CheckArgs, error::Failure, exit::ExitStatus, screen::Screen};
 
 /// Checks the files one after the other; all are checked, even when the first has mistakes.
 pub fn check(args: &CheckArgs, screen: &Screen) -> Result<ExitStatus, Failure> {
     let options = Options { set: args.set.clone(), only: args.only.clone(), ..Options::default() };
     let mut status = ExitStatus::Ok;
-    for path in &args.matrices {
-        match load(path, &options, screen) {
-            Ok(loaded) => {
-                let matrix = &loaded.matrix;
-                let excluded = matrix.cells().filter(|planned| planned.excluded.is_some()).count();
-                let cells = matrix.count();
-                let note =
-                    if excluded > 0 { format!(", {excluded} of them excluded") } else { String::new() };
-                let repeat = matrix.policy().repeat;
-                screen.say(&format!("{}: ok: {cells} cells{note}, {repeat} trials each", path.display()));
-            }
+    for path in &args.files {
+        match check_file(path, &options, screen) {
+            Ok(found) => screen.say(&format!("{}: ok: {found}", path.display())),
             Err(failure) => {
                 screen.complain(&failure.to_string());
                 status = failure.status;
@@ -27,4 +21,19 @@ pub fn check(args: &CheckArgs, screen: &Screen) -> Result<ExitStatus, Failure> {
         }
     }
     Ok(status)
+}
+
+/// What is in a file without mistakes.
+fn check_file(path: &Path, options: &Options, screen: &Screen) -> Result<String, Failure> {
+    if let Ok(bytes) = read(path)
+        && is_host_file(&bytes)
+    {
+        let source = Source::new(path.display().to_string(), bytes);
+        let file = parse_hosts(&source).map_err(|found| refuse(found, screen))?;
+        return Ok(format!("{} hosts", file.hosts.len()));
+    }
+    let matrix = load(path, options, screen)?.matrix;
+    let excluded = matrix.cells().filter(|planned| planned.excluded.is_some()).count();
+    let note = if excluded > 0 { format!(", {excluded} of them excluded") } else { String::new() };
+    Ok(format!("{} cells{note}, {} trials each", matrix.count(), matrix.policy().repeat))
 }

@@ -15,7 +15,7 @@ pub struct Loaded {
     pub files: Vec<(String, Vec<u8>)>,
 }
 
-/// Largest file that is read, in bytes.
+/// Largest matrix or host file, in bytes.
 const FILE_LIMIT: u64 = 16 << 20;
 
 /// Reads and checks a matrix file.
@@ -28,7 +28,9 @@ pub fn load(path: &Path, options: &Options, screen: &Screen) -> Result<Loaded, F
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     for reference in matrix.file_references() {
-        let contents = read(&folder.join(&reference.path))
+        // One byte too many is enough to tell.
+        let most = matrix.file_limit().saturating_add(1);
+        let contents = read_first(&folder.join(&reference.path), most)
             .map_err(|why| refuse(matrix.file_problem(reference, &why).into(), screen))?;
         files.push((reference.path.clone(), contents));
     }
@@ -47,19 +49,29 @@ pub fn restore(record: &RunRecord, screen: &Screen) -> Result<Matrix, Failure> {
     Ok(matrix.with_repeat(record.repeat))
 }
 
-/// Reads a file that is not too large.
+/// Reads a matrix or a host file.
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let bytes = read_first(path, FILE_LIMIT.saturating_add(1))?;
+    if is_longer(&bytes, FILE_LIMIT) {
+        return Err(format!("it has more than {FILE_LIMIT} bytes"));
+    }
+    Ok(bytes)
+}
+
+/// Reads a file, or so many bytes of its beginning.
+fn read_first(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     use std::io::Read;
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     if file.metadata().map_err(|error| error.to_string())?.is_dir() {
         return Err("it is a folder".to_owned());
     }
     let mut bytes = Vec::new();
-    file.take(FILE_LIMIT + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() > usize::try_from(FILE_LIMIT).unwrap_or(usize::MAX) {
-        return Err(format!("it has more than {FILE_LIMIT} bytes"));
-    }
+    file.take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     Ok(bytes)
+}
+
+fn is_longer(bytes: &[u8], limit: u64) -> bool {
+    u64::try_from(bytes.len()).is_ok_and(|length| length > limit)
 }
 
 /// Prints the mistakes of a matrix: with colours and source lines at a terminal, plain elsewhere.

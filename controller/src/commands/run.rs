@@ -222,7 +222,7 @@ fn finish(
     context: &Context,
 ) -> Result<ExitStatus, Failure> {
     let finished = progress.finished();
-    let hint = format!("{finished} trials are stored; `drover resume {id}` goes on");
+    let hint = format!("{finished} trials are stored; `drover resume {id}` runs the others");
     match ended {
         Ended::Complete => {
             let results = store.load_table(id).map_err(|e| Failure::infrastructure(&e))?;

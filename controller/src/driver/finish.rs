@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use drover_matrix::Matrix;
 use drover_model::{AttemptId, Doubt, DoubtKind, ErrorCause, Name, Seats, TaskId, Verdict};
 use drover_sched::{CollectOutcome, Event};
-use drover_store::{AttemptRecord, Command, OutputBody, RawOutput, Stream};
+use drover_store::{AttemptRecord, Command, RawOutput, Stream};
 
 use super::{
     TaskOutput,
@@ -203,7 +203,7 @@ fn raw_outputs(attempt: &mut LiveAttempt) -> Vec<RawOutput> {
         role: task.role.clone(),
         instance: task.instance,
         stream: *stream,
-        body: OutputBody::Bytes(bytes.clone()),
+        bytes: bytes.clone(),
     });
     raw.collect()
 }

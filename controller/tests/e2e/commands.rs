@@ -107,6 +107,24 @@ fn expect_nothing_to_happen_on_check_plan_and_dry_run() {
 }
 
 #[test]
+fn expect_mistakes_of_host_files_when_they_are_checked_beside_a_matrix() {
+    let lab = Lab::new();
+    let matrix = lab.write("small.yaml", SMALL);
+    let good = lab.write("good.yaml", "version: 1\nhosts:\n  a: { ssh: 10.0.0.1 }\n  b: { ssh: 10.0.0.2 }\n");
+    let bad = lab.write("bad.yaml", "version: 1\nhosts:\n  a: { shh: 10.0.0.1 }\n");
+    let [matrix, good, bad] = [&matrix, &good, &bad].map(|path| path.to_str().unwrap());
+    lab.run(&["check", good, matrix])
+        .expect(0)
+        .says("good.yaml: ok: 2 hosts")
+        .says("small.yaml: ok: 2 cells");
+    lab.run(&["check", bad, matrix])
+        .expect(2)
+        .says("bad.yaml:3:8")
+        .says("did you mean `ssh`")
+        .says("2 cells");
+}
+
+#[test]
 fn expect_only_the_cells_asked_for() {
     let lab = Lab::new();
     let matrix = lab.write("small.yaml", SMALL);
@@ -135,13 +153,12 @@ fn expect_no_colour_and_little_text_when_not_wanted() {
 #[test]
 fn expect_the_committed_schema_and_a_completion_script() {
     let lab = Lab::new();
-    let schema = lab.run(&["schema"]).expect(0).stdout;
-    let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../matrices/schema.json");
-    assert_eq!(
-        schema,
-        fs::read_to_string(committed).unwrap(),
-        "write it anew: drover schema > matrices/schema.json"
-    );
+    let matrices = concat!(env!("CARGO_MANIFEST_DIR"), "/../matrices");
+    for (command, file) in [(&["schema"][..], "schema.json"), (&["schema", "--hosts"], "hosts.schema.json")] {
+        let schema = lab.run(command).expect(0).stdout;
+        let committed = fs::read_to_string(format!("{matrices}/{file}")).unwrap();
+        assert_eq!(schema, committed, "write it anew: drover {} > matrices/{file}", command.join(" "));
+    }
     for shell in ["bash", "zsh", "fish"] {
         lab.run(&["completions", shell]).expect(0).says("drover");
     }

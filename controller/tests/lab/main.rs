@@ -9,3 +9,4 @@ mod partitions;
 mod resident;
 mod runs;
 mod sharing;
+mod transfers;

@@ -119,6 +119,16 @@ pub fn parse_hosts(source: &Source) -> Result<HostFile, Diagnostics> {
     hosts::parse(source)
 }
 
+/// Whether a text looks like a host file rather than a matrix: it has `hosts` at its top, and neither `axes` nor `roles`.
+#[must_use]
+pub fn is_host_file(text: &[u8]) -> bool {
+    let has = |key: &[u8]| {
+        text.split(|byte| *byte == b'\n')
+            .any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(b":")))
+    };
+    has(b"hosts") && !has(b"axes") && !has(b"roles")
+}
+
 /// The JSON Schema of the host file, for editors.
 #[must_use]
 pub fn hosts_schema() -> String {

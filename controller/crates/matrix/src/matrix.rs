@@ -221,8 +221,7 @@ impl Matrix {
             let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
             if length > parts.file_limit {
                 let limit = parts.file_limit;
-                let message =
-                    format!("the file `{}` has {length} bytes, {limit} are allowed", reference.path);
+                let message = format!("the file `{}` has more than {limit} bytes", reference.path);
                 let help =
                     "install what is large on the hosts beforehand, or allow it: limits: { file: SIZE }";
                 found.push(Diagnostic::new(source, reference.span.clone(), message, help));

@@ -44,7 +44,7 @@ pub use limits::{
 };
 pub use lock::{Holder, LockError, WriterLock};
 pub use memory::MemoryStore;
-pub use outputs::{OutputBody, RawOutput, Stream};
+pub use outputs::{RawOutput, Stream};
 pub use records::{
     AttemptRecord, CellRecord, MetricRecord, RunRecord, RunResults, RunState, TableLayout, TaskRecord,
 };

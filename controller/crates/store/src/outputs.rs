@@ -12,7 +12,7 @@ use drover_model::{AttemptId, Name, RunId};
 
 use crate::{
     DirError, ResultsDir,
-    results_dir::{create_file, make_dir, staged_path, sync_dir},
+    results_dir::{create_file, make_dir, sync_dir},
 };
 
 /// Which output of a task.
@@ -44,17 +44,8 @@ pub struct RawOutput {
     pub instance: u32,
     /// Which of its outputs.
     pub stream: Stream,
-    /// What it wrote, or where that is.
-    pub body: OutputBody,
-}
-
-/// Where the bytes of an output are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OutputBody {
-    /// Here. No file is made for none.
-    Bytes(Vec<u8>),
-    /// In the file that [`ResultsDir::stage_output`] opened for it.
-    Staged,
+    /// What it wrote. No file is made for nothing.
+    pub bytes: Vec<u8>,
 }
 
 /// Writes outputs of attempts; the folder of a run, in which they make new names, is synced once for all of them.
@@ -80,17 +71,17 @@ impl<'a> OutputBatch<'a> {
 
     /// Writes and syncs the outputs of one attempt. Doing it again, after a failure, is harmless.
     pub(crate) fn write(&mut self, attempt: &AttemptId, outputs: &[RawOutput]) -> Result<(), DirError> {
-        if outputs.iter().all(|output| matches!(&output.body, OutputBody::Bytes(bytes) if bytes.is_empty())) {
+        if outputs.iter().all(|output| output.bytes.is_empty()) {
             return Ok(());
         }
         self.dir.create_run_dir(attempt.run)?;
         let folder = self.dir.attempt_path(attempt);
         make_dir(&folder)?;
-        // Also when it was there: `stage_output` does not sync.
+        // Also when it was there: who made it may not have synced.
         self.folders.insert(attempt.run, RunFolder::Dirty);
         for output in outputs {
             let path = self.dir.output_path(attempt, &output.role, output.instance, output.stream);
-            if let Err(error) = place(&path, &output.body) {
+            if let Err(error) = place(&path, &output.bytes) {
                 // Half of an output helps nobody, and on a full disk it takes the room of the verdict that says so.
                 self.withdraw(attempt, outputs);
                 return Err(DirError::from_io(&path, error));
@@ -99,9 +90,9 @@ impl<'a> OutputBatch<'a> {
         sync_dir(&folder)
     }
 
-    /// Removes what was written of an attempt. Staged outputs stay: they cannot be written again.
+    /// Removes what was written of an attempt.
     fn withdraw(&self, attempt: &AttemptId, outputs: &[RawOutput]) {
-        for output in outputs.iter().filter(|output| matches!(output.body, OutputBody::Bytes(_))) {
+        for output in outputs {
             let path = self.dir.output_path(attempt, &output.role, output.instance, output.stream);
             if let Err(error) = fs::remove_file(&path)
                 && error.kind() != ErrorKind::NotFound
@@ -132,26 +123,11 @@ impl<'a> OutputBatch<'a> {
     }
 }
 
-fn place(path: &Path, body: &OutputBody) -> io::Result<()> {
-    match body {
-        OutputBody::Bytes(bytes) if bytes.is_empty() => Ok(()),
-        OutputBody::Bytes(bytes) => {
-            let mut file = create_file(path)?;
-            file.write_all(bytes)?;
-            file.sync_data()
-        }
-        OutputBody::Staged => settle(&staged_path(path), path),
+fn place(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
     }
-}
-
-/// Gives a staged file its final name.
-fn settle(staged: &Path, path: &Path) -> io::Result<()> {
-    let file = match File::open(staged) {
-        Ok(file) => file,
-        // Done before, and the commit that followed it failed.
-        Err(error) if error.kind() == ErrorKind::NotFound && path.exists() => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    file.sync_data()?;
-    fs::rename(staged, path)
+    let mut file = create_file(path)?;
+    file.write_all(bytes)?;
+    file.sync_data()
 }

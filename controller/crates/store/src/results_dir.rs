@@ -180,24 +180,6 @@ impl ResultsDir {
         }
     }
 
-    /// Opens an empty file for an output that arrives in pieces. Hand it over with [`crate::OutputBody::Staged`] when
-    /// it is complete; until then it is called `client.0.stdout.part`.
-    ///
-    /// # Errors
-    /// The file, or a folder on the way to it, cannot be made.
-    pub fn stage_output(
-        &self,
-        attempt: &AttemptId,
-        role: &Name,
-        instance: u32,
-        stream: Stream,
-    ) -> Result<File, DirError> {
-        self.create_run_dir(attempt.run)?;
-        make_dir(&self.attempt_path(attempt))?;
-        let path = staged_path(&self.output_path(attempt, role, instance, stream));
-        create_file(&path).map_err(|error| DirError::from_io(&path, error))
-    }
-
     /// Takes the right to write the store of this folder, for as long as the result lives.
     ///
     /// # Errors
@@ -213,13 +195,6 @@ impl ResultsDir {
     pub fn holder(&self) -> Result<Option<crate::Holder>, LockError> {
         lock::holder(&self.lock_path())
     }
-}
-
-/// Where an output is while it is being collected.
-pub(crate) fn staged_path(output: &Path) -> PathBuf {
-    let mut path = output.as_os_str().to_owned();
-    path.push(".part");
-    path.into()
 }
 
 /// Makes or empties a file; refuses to follow a symbolic link that somebody put in its place.

@@ -7,8 +7,7 @@ use drover_model::{
     Name, NgCause, NotStarted, RunId, Sample, TrialId, Usage, Verdict,
 };
 use drover_store::{
-    AttemptRecord, CellRecord, Intent, MetricRecord, OutputBody, RawOutput, RunRecord, Stream, TableLayout,
-    TaskRecord,
+    AttemptRecord, CellRecord, Intent, MetricRecord, RawOutput, RunRecord, Stream, TableLayout, TaskRecord,
 };
 use proptest::{collection::vec, option, prelude::*};
 use uuid::Uuid;
@@ -115,12 +114,7 @@ pub fn ng(id: AttemptId) -> AttemptRecord {
 }
 
 pub fn output(bytes: &[u8]) -> RawOutput {
-    RawOutput {
-        role: name("client"),
-        instance: 0,
-        stream: Stream::Stdout,
-        body: OutputBody::Bytes(bytes.to_vec()),
-    }
+    RawOutput { role: name("client"), instance: 0, stream: Stream::Stdout, bytes: bytes.to_vec() }
 }
 
 fn any_text() -> impl Strategy<Value = String> {

@@ -2,15 +2,14 @@
 
 use std::{
     fs,
-    io::Write,
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     time::Duration,
 };
 
 use drover_model::AttemptId;
 use drover_store::{
-    CloseError, Command, CommandError, Failure, OutputBody, RawOutput, ResultsDir, RunState, SqliteStore,
-    Store, StoreError, StoreEvent, Stream, SubmitError, Token, Writer,
+    CloseError, Command, CommandError, Failure, RawOutput, ResultsDir, RunState, SqliteStore, Store,
+    StoreError, StoreEvent, Stream, SubmitError, Token, Writer,
 };
 
 use crate::{
@@ -114,23 +113,6 @@ fn expect_files_only_for_outputs_that_are_not_empty() {
     assert!(path.is_file());
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     assert!(!rig.scratch.dir.attempt_path(&id(4)).exists());
-}
-
-#[test]
-fn expect_a_staged_output_under_its_name_when_its_attempt_is_stored() {
-    let rig = Rig::new();
-    let dir = &rig.scratch.dir;
-    let mut file = dir.stage_output(&id(2), &name("client"), 0, Stream::Stdout).unwrap();
-    file.write_all(b"piece by piece").unwrap();
-    assert_eq!(read(dir, 2), None);
-    let staged = RawOutput { body: OutputBody::Staged, ..output(b"") };
-    rig.submit(1, finish(2, vec![staged.clone()]));
-    assert_eq!(rig.answer().unwrap(), 1);
-    assert_eq!(read(dir, 2).unwrap(), b"piece by piece");
-    // There is none for this one.
-    rig.submit(2, finish(5, vec![staged]));
-    assert!(matches!(rig.answer().unwrap_err().error, CommandError::Output(_)));
-    assert!(matches!(rig.writer.close().unwrap_err(), CloseError::Unstored(tokens) if tokens == [Token(2)]));
 }
 
 #[test]
