@@ -163,8 +163,9 @@ impl Agent {
 
     /// Records the end of a running task, and tells the watchers.
     pub fn finish(&self, id: &TaskId, end: TaskEnd) {
+        self.observatory.task_ends(self, id.attempt);
         self.registry().finish(id, end);
-        self.observatory.look_again(id.attempt);
+        self.observatory.task_ended(self, id.attempt);
         self.tell_watchers();
         self.tell_server();
     }

@@ -251,6 +251,12 @@ impl Registry {
         }
     }
 
+    /// The number of the newest event; 0 before the first.
+    #[must_use]
+    pub fn last_seq(&self) -> u64 {
+        self.spool.index().next_seq.saturating_sub(1)
+    }
+
     /// How often the holder of the host wants it to be observed, if at all.
     #[must_use]
     pub fn observe(&self) -> Option<Duration> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use drover_model::{
-    AgentEvent, Completeness, HostEvent, HostEventKind, KernelHint, NgCause, SensorFlag, TaskEvent,
+    AgentEvent, Completeness, Doubt, DoubtKind, HostEvent, HostEventKind, KernelHint, NgCause, TaskEvent,
 };
 
 use crate::{
@@ -66,7 +66,7 @@ impl From<HostEventKind> for v1::host_event::Kind {
                 use v1::kernel_report::Hint;
                 let hint = match hint {
                     KernelHint::Ng(cause) => Some(Hint::Ng(cause.as_str().to_owned())),
-                    KernelHint::Doubt(word) => Some(Hint::Doubt(word)),
+                    KernelHint::Doubt(kind) => Some(Hint::Doubt(kind.as_str().to_owned())),
                     KernelHint::Nothing => None,
                 };
                 Self::Kernel(v1::KernelReport { class, severity, first_line, excerpt, hint })
@@ -90,7 +90,7 @@ impl TryFrom<v1::host_event::Kind> for HostEventKind {
             Kind::Kernel(report) => Self::Kernel {
                 hint: match report.hint {
                     Some(Hint::Ng(word)) => KernelHint::Ng(ng(&word)?),
-                    Some(Hint::Doubt(word)) => KernelHint::Doubt(word),
+                    Some(Hint::Doubt(word)) => KernelHint::Doubt(doubt(&word)?),
                     None => KernelHint::Nothing,
                 },
                 class: report.class,
@@ -109,15 +109,21 @@ fn ng(word: &str) -> Result<NgCause, ConversionError> {
     cause.ok_or_else(|| ConversionError::new("kernel.ng", Problem::Missing))
 }
 
-impl From<SensorFlag> for v1::SensorFlag {
-    fn from(flag: SensorFlag) -> Self {
-        Self { kind: flag.kind, text: flag.text }
+fn doubt(word: &str) -> Result<DoubtKind, ConversionError> {
+    DoubtKind::from_word(word).ok_or_else(|| ConversionError::new("doubt", Problem::Missing))
+}
+
+impl From<Doubt> for v1::SensorFlag {
+    fn from(doubt: Doubt) -> Self {
+        Self { kind: doubt.kind.as_str().to_owned(), text: doubt.detail }
     }
 }
 
-impl From<v1::SensorFlag> for SensorFlag {
-    fn from(flag: v1::SensorFlag) -> Self {
-        Self { kind: flag.kind, text: flag.text }
+impl TryFrom<v1::SensorFlag> for Doubt {
+    type Error = ConversionError;
+
+    fn try_from(flag: v1::SensorFlag) -> Result<Self, ConversionError> {
+        Ok(Self { kind: doubt(&flag.kind)?, detail: flag.text })
     }
 }
 
@@ -159,7 +165,7 @@ mod tests {
     fn kind() -> impl Strategy<Value = HostEventKind> {
         let hint = prop_oneof![
             prop::sample::select(NG.to_vec()).prop_map(KernelHint::Ng),
-            text().prop_map(KernelHint::Doubt),
+            prop::sample::select(DoubtKind::ALL.to_vec()).prop_map(KernelHint::Doubt),
             Just(KernelHint::Nothing),
         ];
         prop_oneof![

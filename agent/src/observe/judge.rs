@@ -1,9 +1,9 @@
 //! Looks for reasons to doubt in the samples of an attempt.
 
-use std::{collections::BTreeMap, io, path::Path};
+use std::{io, path::Path};
 
 use drover_machine::sensors::{Context, Decoder, Sample, Schema, judge};
-use drover_model::SensorFlag;
+use drover_model::Doubt;
 
 /// Most values of samples looked at together; 16 bytes each.
 const MAX_VALUES: usize = 1 << 20;
@@ -15,7 +15,7 @@ const MIN_SAMPLES: usize = 16;
 #[derive(Debug, Default)]
 pub struct Judged {
     /// Reasons for doubt, by kind.
-    pub flags: Vec<SensorFlag>,
+    pub doubts: Vec<Doubt>,
     /// Samples read.
     pub samples: u64,
 }
@@ -56,14 +56,9 @@ impl Judged {
     fn close(&mut self, window: Option<Window>) {
         let Some(mut window) = window else { return };
         window.samples.extend(window.last.take());
-        let mut texts: BTreeMap<_, Vec<String>> = BTreeMap::new();
-        for finding in judge(&window.schema, &window.samples, &Context::default()) {
-            texts.entry(finding.flag).or_default().push(finding.text);
-        }
-        let flags = texts.into_iter().flat_map(|(flag, texts)| {
-            texts.into_iter().map(move |text| SensorFlag { kind: flag.to_string(), text })
-        });
-        self.flags.extend(flags);
+        let mut doubts = judge(&window.schema, &window.samples, &Context::default());
+        doubts.sort_by_key(|doubt| doubt.kind);
+        self.doubts.append(&mut doubts);
     }
 }
 
@@ -115,6 +110,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use drover_machine::sensors::{Encoder, Series, SeriesKind, Value, ValueType};
+    use drover_model::DoubtKind;
 
     use super::*;
 
@@ -143,9 +139,9 @@ mod tests {
         for samples in [2, 1199, 1200, 1201, 10_000, 28_800] {
             let judged = judge_bytes(&encoded(samples, "netstat.TcpExt.ListenDrops"));
             assert_eq!(judged.samples, samples);
-            let [flag] = &judged.flags[..] else { panic!("{judged:?}") };
-            assert_eq!(flag.kind, "listen-queue");
-            assert!(flag.text.starts_with(&format!("{} ", (samples - 1) * 3)), "{}", flag.text);
+            let [doubt] = &judged.doubts[..] else { panic!("{judged:?}") };
+            assert_eq!(doubt.kind, DoubtKind::ListenQueue);
+            assert!(doubt.detail.starts_with(&format!("{} ", (samples - 1) * 3)), "{}", doubt.detail);
         }
     }
 
@@ -153,7 +149,7 @@ mod tests {
     fn expect_each_observer_judged_when_there_were_two() {
         let mut bytes = encoded(10, "netstat.TcpExt.ListenDrops");
         bytes.extend(encoded(10, "vmstat.oom_kill"));
-        let kinds: Vec<_> = judge_bytes(&bytes).flags.into_iter().map(|flag| flag.kind).collect();
-        assert_eq!(kinds, ["listen-queue", "oom-kill"]);
+        let kinds: Vec<_> = judge_bytes(&bytes).doubts.into_iter().map(|doubt| doubt.kind).collect();
+        assert_eq!(kinds, [DoubtKind::ListenQueue, DoubtKind::OomKill]);
     }
 }

@@ -1,12 +1,14 @@
-//! Follows the kernel's log and turns its reports into events.
+//! Follows what the kernel says, in its log and by its taint, and turns it into events.
 
 use std::time::Instant;
 
 use drover_machine::{
     console::{Classifier, Finding, Hint, Severity},
-    kernel_log::{KernelLog, KernelLogError, LogStart},
+    kernel_log::{KernelLog, KernelLogError, LogRecord, LogStart, read_taint},
 };
-use drover_model::{HostEventKind, KernelHint};
+use drover_model::{AttemptId, HostEventKind, KernelHint};
+
+use crate::{agent::Agent, text::chain};
 
 /// Most records read in one look; the rest waits for the next one.
 const RECORDS: usize = 50_000;
@@ -14,56 +16,110 @@ const RECORDS: usize = 50_000;
 /// Longest excerpt that travels with an event, in bytes.
 const EXCERPT: usize = 32 << 10;
 
+/// What the kernel says from now on. To open it costs some microseconds, to look at it when there is nothing new even less.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    log: Result<LogWatch, String>,
+    taint: Result<u64, String>,
+}
+
+impl Kernel {
+    pub(super) fn open() -> Self {
+        let log = LogWatch::open().map_err(|error| chain(&error));
+        Self { log, taint: read_taint().map_err(|error| chain(&error)) }
+    }
+
+    /// What cannot be looked at here, each with the reason.
+    pub(super) fn missing(&self) -> impl Iterator<Item = String> {
+        let log = self.log.as_ref().err();
+        log.into_iter().chain(self.taint.as_ref().err()).cloned()
+    }
+
+    /// The number of the first record that came since it was opened, if one came and was looked at.
+    pub(super) fn first_record(&self) -> Option<u64> {
+        self.log.as_ref().ok()?.first
+    }
+
+    /// Records what is new. A report is told once it is whole: when other lines have followed, when none have for a look, or when
+    /// `finish` says that nobody waits for more. One that means the kernel's death is told at once.
+    pub(super) fn look(&mut self, agent: &Agent, attempt: AttemptId, finish: bool) {
+        if let Ok(log) = &mut self.log {
+            let (found, blind) = log.look(finish);
+            for finding in found {
+                tracing::warn!(%attempt, ?finding, "the kernel reports");
+                agent.record_host(attempt, finding);
+            }
+            if let Some(why) = blind {
+                tracing::warn!(%attempt, why, "the kernel's log is not read any more");
+                agent.record_host(attempt, HostEventKind::Blind { why: why.clone() });
+                self.log = Err(why);
+            }
+        }
+        if let Ok(before) = self.taint
+            && let Ok(after) = read_taint()
+            && before != after
+        {
+            self.taint = Ok(after);
+            agent.record_host(attempt, HostEventKind::Tainted { before, after });
+        }
+    }
+}
+
+/// The number of the record that the kernel's log will get next.
+pub(super) fn next_record() -> Option<u64> {
+    // All that is there is read once: the log says the number of its next record only after one was read.
+    let mut log = KernelLog::open(LogStart::Oldest).ok()?;
+    let mut left = RECORDS;
+    while left > 0 && matches!(log.next_record(), Ok(Some(_))) {
+        left -= 1;
+    }
+    Some(log.next_sequence().unwrap_or_default())
+}
+
 /// The kernel's log from now on.
-pub(super) struct KernelWatch {
+#[derive(Debug)]
+struct LogWatch {
     log: KernelLog,
-    classifier: Classifier,
+    /// Made for the first record.
+    classifier: Option<Box<Classifier>>,
+    first: Option<u64>,
     /// Findings that were reported.
     told: usize,
     begin: Instant,
     lost: u64,
 }
 
-impl KernelWatch {
-    pub(super) fn open() -> Result<Self, KernelLogError> {
-        // All that is there is read once: the log says the number of its next record only after one was read.
-        let mut log = KernelLog::open(LogStart::Oldest)?;
-        let mut left = RECORDS;
-        while left > 0 && matches!(log.next_record(), Ok(Some(_))) {
-            left -= 1;
-        }
-        let lost = log.lost();
-        Ok(Self { log, classifier: Classifier::new(), told: 0, begin: Instant::now(), lost })
+impl LogWatch {
+    fn open() -> Result<Self, KernelLogError> {
+        let log = KernelLog::open(LogStart::End)?;
+        Ok(Self { log, classifier: None, first: None, told: 0, begin: Instant::now(), lost: 0 })
     }
 
-    /// Number of the first record that is not read yet.
-    pub(super) fn next_sequence(&self) -> u64 {
-        self.log.next_sequence().unwrap_or_default()
-    }
-
-    /// What is new, and why there will be no more, if so. A report is told once it is whole: when other lines have followed,
-    /// when none have for a look, or when `finish` says that nobody waits for more. One that means the kernel's death is told
-    /// at once.
-    pub(super) fn look(&mut self, finish: bool) -> (Vec<HostEventKind>, Option<String>) {
+    /// What is new, and why there will be no more, if so.
+    fn look(&mut self, finish: bool) -> (Vec<HostEventKind>, Option<String>) {
         let at = self.begin.elapsed();
         let (mut read, mut blind) = (0, None);
         while read < RECORDS {
             match self.log.next_record() {
-                Ok(Some(record)) => self.classifier.push(&line_of(&record.raw), at),
+                Ok(Some(record)) => {
+                    self.first.get_or_insert(record.sequence);
+                    self.classifier.get_or_insert_default().push(&line_of(&record), at);
+                }
                 Ok(None) => break,
                 Err(error) => {
-                    blind = Some(crate::text::chain(&error));
+                    blind = Some(chain(&error));
                     break;
                 }
             }
             read += 1;
         }
-        let untold = self.classifier.findings().get(self.told..).unwrap_or_default();
+        let Some(classifier) = &mut self.classifier else { return (Vec::new(), blind) };
+        let untold = classifier.findings().get(self.told..).unwrap_or_default();
         let urgent = untold.iter().any(|finding| finding.severity == Severity::Fatal);
         if read == 0 || finish || urgent || blind.is_some() {
-            self.classifier.finish(at);
+            classifier.finish(at);
         }
-        let untold = self.classifier.findings().get(self.told..).unwrap_or_default();
+        let untold = classifier.findings().get(self.told..).unwrap_or_default();
         let mut found: Vec<_> = untold.iter().take_while(|finding| finding.complete).map(event_of).collect();
         self.told += found.len();
         let lost = self.log.lost().saturating_sub(self.lost);
@@ -77,8 +133,8 @@ impl KernelWatch {
 }
 
 /// A record as the classifier wants it: with its line end.
-fn line_of(raw: &[u8]) -> Vec<u8> {
-    let mut line = raw.to_vec();
+fn line_of(record: &LogRecord) -> Vec<u8> {
+    let mut line = record.raw.to_vec();
     if !line.ends_with(b"\n") {
         line.push(b'\n');
     }
@@ -107,7 +163,7 @@ fn event_of(finding: &Finding) -> HostEventKind {
 fn hint_of(hint: Hint) -> KernelHint {
     match hint {
         Hint::Ng(cause) => KernelHint::Ng(cause),
-        Hint::Doubt(concern) => KernelHint::Doubt(concern.as_str().to_owned()),
+        Hint::Doubt(kind) => KernelHint::Doubt(kind),
         Hint::Missing(_) | Hint::Nothing => KernelHint::Nothing,
     }
 }

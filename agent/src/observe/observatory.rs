@@ -1,5 +1,9 @@
-//! Which attempts are observed now. Shared by the service, which begins observations and waits for their ends, and by the
-//! observers themselves.
+//! Which attempts are observed now. Shared by the service, which begins observations and waits for their ends, by tasks that end,
+//! and by the observers themselves.
+//!
+//! Most attempts of a matrix of short trials are over before a sensor would be read for a second time. So an observation begins
+//! as next to nothing: a place in the kernel's log and the kernel's taint, both looked at again when a task ends. Only an attempt
+//! that lasts gets a thread that reads sensors.
 
 use std::{
     collections::HashMap,
@@ -9,107 +13,169 @@ use std::{
 };
 
 use drover_model::{AttemptId, HostEventKind};
-use tokio::sync::watch;
+use tokio::{sync::watch, task::AbortHandle};
 
-use super::observer;
+use super::{kernel::Kernel, observer};
 use crate::agent::Agent;
 
 /// Longest time for an observer to write what it has after the last task.
 const SETTLE: Duration = Duration::from_secs(5);
 
+/// Sensors of an attempt are read after it has lasted this long, or an interval if that is shorter.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// The observations.
 #[derive(Debug, Default)]
 pub struct Observatory {
     running: Mutex<HashMap<AttemptId, Arc<Observation>>>,
-    /// The first record of the kernel's log that came after the begin of an attempt.
-    kernel_from: Mutex<HashMap<AttemptId, u64>>,
+    /// What is remembered of attempts until they are forgotten.
+    marks: Mutex<HashMap<AttemptId, Mark>>,
 }
 
-/// One of them, as others see it.
+#[derive(Debug)]
+struct Mark {
+    /// When its first task came.
+    begun: Instant,
+    /// The first record of the kernel's log that came after its begin.
+    kernel_from: Option<u64>,
+}
+
+/// One of them.
 #[derive(Debug)]
 pub(super) struct Observation {
+    pub(super) attempt: AttemptId,
+    pub(super) interval: Duration,
+    /// What is looked at until there is a thread.
+    early: Mutex<Option<Kernel>>,
+    /// Starts the thread.
+    timer: Mutex<Option<AbortHandle>>,
     /// Something is to be looked at before it is time.
-    early: Mutex<bool>,
+    hurry: Mutex<bool>,
     wake: Condvar,
     over: watch::Sender<bool>,
 }
 
 impl Observation {
+    fn new(attempt: AttemptId, interval: Duration) -> Self {
+        Self {
+            attempt,
+            interval,
+            early: Mutex::new(Some(Kernel::open())),
+            timer: Mutex::default(),
+            hurry: Mutex::new(false),
+            wake: Condvar::new(),
+            over: watch::Sender::new(false),
+        }
+    }
+
+    /// Takes what was looked at so far, and says in the spool that sensors are read from now on. `None` if it is over already:
+    /// then nobody was told of the sensors, and nobody will ask what they said.
+    pub(super) fn take_over(&self, agent: &Agent, mut without: Vec<String>) -> Option<Kernel> {
+        let mut early = lock(&self.early);
+        if *self.over.borrow() || agent.registry().live_of(self.attempt).next().is_none() {
+            return None;
+        }
+        let kernel = early.take()?;
+        without.extend(kernel.missing());
+        agent.record_host(self.attempt, HostEventKind::Observing { interval: self.interval, without });
+        Some(kernel)
+    }
+
     /// Waits until an instant, or until somebody wants it to look earlier.
     pub(super) fn wait_until(&self, at: Instant) {
-        let early = lock(&self.early);
+        let hurry = lock(&self.hurry);
         let left = at.saturating_duration_since(Instant::now());
-        let waited = self.wake.wait_timeout_while(early, left, |early| !*early);
+        let waited = self.wake.wait_timeout_while(hurry, left, |hurry| !*hurry);
         *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+
+    fn end(&self) {
+        if let Some(timer) = lock(&self.timer).take() {
+            timer.abort();
+        }
+        self.over.send_replace(true);
     }
 }
 
 impl Observatory {
-    /// Begins to observe for an attempt that got a task, if the lease asks for that and nobody does yet.
+    /// Begins to observe for an attempt that gets a task, if the lease asks for that and nobody does yet. To be called within a
+    /// tokio runtime.
     pub fn begin(&self, agent: &Arc<Agent>, attempt: AttemptId) {
         let Some(interval) = agent.registry().observe() else { return };
         let mut running = lock(&self.running);
         if running.contains_key(&attempt) {
             return;
         }
-        let observation = Arc::new(Observation {
-            early: Mutex::new(false),
-            wake: Condvar::new(),
-            over: watch::Sender::new(false),
-        });
+        let observation = Arc::new(Observation::new(attempt, interval));
         running.insert(attempt, Arc::clone(&observation));
         drop(running);
-        let observing = Arc::clone(agent);
-        let observe = move || {
-            observer::run(&observing, attempt, interval, &observation);
-            // Also if it could not even begin.
-            observing.observatory.remove(attempt);
-        };
-        if let Err(error) = thread::Builder::new().name("observer".to_owned()).spawn(observe) {
-            self.remove(attempt);
-            let why = format!("nothing is observed: no thread for it: {error}");
-            agent.record_host(attempt, HostEventKind::Blind { why });
+        let now = Instant::now();
+        let begun = lock(&self.marks).entry(attempt).or_insert(Mark { begun: now, kernel_from: None }).begun;
+        let (agent, observed) = (Arc::clone(agent), Arc::clone(&observation));
+        let timer = tokio::spawn(async move {
+            tokio::time::sleep_until((begun + interval.min(PATIENCE)).into()).await;
+            start_thread(&agent, observed);
+        });
+        *lock(&observation.timer) = Some(timer.abort_handle());
+    }
+
+    /// A task of the attempt is about to be over: what its observation saw by then has to be known before.
+    pub fn task_ends(&self, agent: &Agent, attempt: AttemptId) {
+        let observation = lock(&self.running).get(&attempt).cloned();
+        if let Some(observation) = observation
+            && let Some(kernel) = lock(&observation.early).as_mut()
+        {
+            kernel.look(agent, attempt, true);
         }
     }
 
-    /// Ends an observation if no task of the attempt is left. A task that comes afterwards begins another one.
+    /// A task of the attempt is over: if it was the last one, the observation ends, at once or by its thread.
+    pub fn task_ended(&self, agent: &Agent, attempt: AttemptId) {
+        let Some(observation) = lock(&self.running).get(&attempt).cloned() else { return };
+        if lock(&observation.early).is_some() {
+            self.end_if_idle(agent, attempt);
+        } else {
+            *lock(&observation.hurry) = true;
+            observation.wake.notify_one();
+        }
+    }
+
+    /// Ends the observation of an attempt if no task of it is left. A task that comes afterwards begins another one.
     pub(super) fn end_if_idle(&self, agent: &Agent, attempt: AttemptId) -> bool {
         let mut running = lock(&self.running);
         let idle = agent.registry().live_of(attempt).next().is_none();
         if idle && let Some(observation) = running.remove(&attempt) {
-            observation.over.send_replace(true);
+            observation.end();
         }
         idle
     }
 
     /// Notes where in the kernel's log an attempt began; what was noted first stays.
     pub(super) fn kernel_from(&self, attempt: AttemptId, sequence: u64) {
-        lock(&self.kernel_from).entry(attempt).or_insert(sequence);
+        if let Some(mark) = lock(&self.marks).get_mut(&attempt) {
+            mark.kernel_from.get_or_insert(sequence);
+        }
     }
 
-    /// The first record of the kernel's log that came after the begin of an attempt, if it was observed by this agent.
+    /// The first record of the kernel's log that came after the begin of an attempt, if this agent knows it.
     #[must_use]
     pub fn kernel_since(&self, attempt: AttemptId) -> Option<u64> {
-        lock(&self.kernel_from).get(&attempt).copied()
+        lock(&self.marks).get(&attempt)?.kernel_from
     }
 
     /// Nobody asks for these attempts any more.
     pub fn forget(&self, attempts: &[AttemptId]) {
-        let mut from = lock(&self.kernel_from);
-        from.retain(|attempt, _| !attempts.contains(attempt));
+        let mut marks = lock(&self.marks);
+        marks.retain(|attempt, _| !attempts.contains(attempt));
     }
 
-    fn remove(&self, attempt: AttemptId) {
-        if let Some(observation) = lock(&self.running).remove(&attempt) {
-            observation.over.send_replace(true);
-        }
-    }
-
-    /// A task of the attempt has ended: its observer sees whether it was the last one.
-    pub fn look_again(&self, attempt: AttemptId) {
-        if let Some(observation) = lock(&self.running).get(&attempt) {
-            *lock(&observation.early) = true;
-            observation.wake.notify_one();
+    /// Ends this observation, whatever runs.
+    fn remove(&self, observation: &Arc<Observation>) {
+        observation.end();
+        // The attempt may have another one by now.
+        let mut running = lock(&self.running);
+        if running.get(&observation.attempt).is_some_and(|present| Arc::ptr_eq(present, observation)) {
+            running.remove(&observation.attempt);
         }
     }
 
@@ -123,6 +189,20 @@ impl Observatory {
             let mut over = observation.over.subscribe();
             let _ = tokio::time::timeout(SETTLE, over.wait_for(|over| *over)).await;
         }
+    }
+}
+
+/// The attempt has lasted: reads its sensors from now on.
+fn start_thread(agent: &Arc<Agent>, observation: Arc<Observation>) {
+    let (observing, observed) = (Arc::clone(agent), Arc::clone(&observation));
+    let observe = move || {
+        observer::run(&observing, &observed);
+        observing.observatory.remove(&observed);
+    };
+    if let Err(error) = thread::Builder::new().name("observer".to_owned()).spawn(observe) {
+        agent.observatory.remove(&observation);
+        let why = format!("nothing is observed: no thread for it: {error}");
+        agent.record_host(observation.attempt, HostEventKind::Blind { why });
     }
 }
 

@@ -6,33 +6,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_machine::{
-    kernel_log::read_taint,
-    sensors::{Encoder, Sample, SensorOptions, Sensors, TaskProcesses},
-};
+use drover_machine::sensors::{Encoder, Sample, SensorOptions, Sensors, TaskProcesses};
 use drover_model::{AttemptId, HostEventKind};
 
-use super::{file::Samples, kernel::KernelWatch, observatory::Observation};
+use super::{
+    file::Samples,
+    kernel::{self, Kernel},
+    observatory::Observation,
+};
 use crate::{agent::Agent, text::chain};
 
 /// Longest time for which samples are in memory only.
 const FLUSH: Duration = Duration::from_secs(10);
 
 /// Observes until no task of the attempt is left.
-pub(super) fn run(agent: &Agent, attempt: AttemptId, interval: Duration, observation: &Observation) {
+pub(super) fn run(agent: &Agent, observation: &Observation) {
+    let (attempt, interval) = (observation.attempt, observation.interval);
     let mut without = Vec::new();
     let path = agent.dir.paths.observed().join(attempt.to_string());
     let meter = Meter::open(&path, interval, &mut without);
-    let kernel = KernelWatch::open().map_err(|error| without.push(chain(&error))).ok();
-    if let Some(kernel) = &kernel {
-        agent.observatory.kernel_from(attempt, kernel.next_sequence());
-    }
-    let taint = read_taint().map_err(|error| without.push(chain(&error))).ok();
-    let mut observer = Observer { agent, attempt, meter, kernel, taint };
-    agent.record_host(attempt, HostEventKind::Observing { interval, without });
+    let next_record = kernel::next_record();
+    let Some(kernel) = observation.take_over(agent, without) else { return };
+    let mut observer = Observer { agent, attempt, meter, kernel };
     let mut next = Instant::now();
+    observer.look();
+    if let Some(after) = next_record {
+        let first = observer.kernel.first_record().map_or(after, |first| first.min(after));
+        agent.observatory.kernel_from(attempt, first);
+    }
     loop {
-        observer.look();
         let idle = agent.registry().live_of(attempt).next().is_none();
         if idle {
             observer.finish();
@@ -44,6 +46,7 @@ pub(super) fn run(agent: &Agent, attempt: AttemptId, interval: Duration, observa
         next = (next + interval).max(Instant::now());
         observation.wait_until(next);
         next = next.min(Instant::now());
+        observer.look();
     }
 }
 
@@ -52,8 +55,7 @@ struct Observer<'a> {
     agent: &'a Agent,
     attempt: AttemptId,
     meter: Option<Meter>,
-    kernel: Option<KernelWatch>,
-    taint: Option<u64>,
+    kernel: Kernel,
 }
 
 impl Observer<'_> {
@@ -69,31 +71,11 @@ impl Observer<'_> {
                 self.blind(why);
             }
         }
-        self.look_at_kernel(false);
-        let now = read_taint().ok();
-        if let (Some(before), Some(after)) = (self.taint, now)
-            && before != after
-        {
-            self.taint = now;
-            self.agent.record_host(self.attempt, HostEventKind::Tainted { before, after });
-        }
-    }
-
-    fn look_at_kernel(&mut self, finish: bool) {
-        let Some(kernel) = &mut self.kernel else { return };
-        let (found, blind) = kernel.look(finish);
-        for finding in found {
-            tracing::warn!(attempt = %self.attempt, ?finding, "the kernel reports");
-            self.agent.record_host(self.attempt, finding);
-        }
-        if let Some(why) = blind {
-            self.kernel = None;
-            self.blind(why);
-        }
+        self.kernel.look(self.agent, self.attempt, false);
     }
 
     fn finish(&mut self) {
-        self.look_at_kernel(true);
+        self.kernel.look(self.agent, self.attempt, true);
         if let Some(meter) = &mut self.meter
             && let Err(why) = meter.flush()
         {

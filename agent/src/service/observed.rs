@@ -31,8 +31,9 @@ impl Service {
         let path = self.agent.dir.paths.observed().join(attempt.to_string());
         match tokio::task::spawn_blocking(move || observe::judge_file(&path)).await {
             Ok(Ok(judged)) => {
-                let flags = judged.flags.into_iter().map(Into::into).collect();
-                Ok(v1::JudgeReply { flags, samples: judged.samples })
+                let flags = judged.doubts.into_iter().map(Into::into).collect();
+                let last_seq = self.agent.registry().last_seq();
+                Ok(v1::JudgeReply { flags, samples: judged.samples, last_seq })
             }
             Ok(Err(source)) => Err(Refused::Observed { attempt, source }.into()),
             Err(error) => Err(Status::internal(format!("the samples were not judged: {error}"))),

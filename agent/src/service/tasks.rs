@@ -35,8 +35,8 @@ impl Service {
             Admission::Known => return Ok(true),
             Admission::Ended => self.agent.tell_watchers(),
             Admission::Accepted => {
-                self.agent.tell_server();
                 self.agent.observatory.begin(&self.agent, spec.id.attempt);
+                self.agent.tell_server();
                 tokio::spawn(task::run(Arc::clone(&self.agent), spec, outputs, orders));
             }
         }

@@ -109,9 +109,14 @@ impl Agent {
 
     /// A controller that wants samples of the machine as often as may be.
     pub async fn observing_session(&self, run: u128) -> Session {
+        self.session_observing_every(run, Duration::from_millis(100)).await
+    }
+
+    pub async fn session_observing_every(&self, run: u128, interval: Duration) -> Session {
         let run = RunId(uuid::Uuid::from_u128(run));
         let request = acquire(run, Duration::from_secs(60));
-        let request = v1::AcquireLeaseRequest { observe_interval_ms: 100, ..request };
+        let observe_interval_ms = u64::try_from(interval.as_millis()).unwrap();
+        let request = v1::AcquireLeaseRequest { observe_interval_ms, ..request };
         Session::with(self.connect().await, request).await
     }
 

@@ -6,9 +6,11 @@ use std::{
 };
 
 use drover_machine::sensors::{Block, Damage, Decoder};
-use drover_model::{EndKind, HostEventKind, KernelHint};
+use drover_model::{
+    AgentEvent, DoubtKind, EndKind, HostEvent, HostEventKind, KernelHint, TaskEventKind, TaskSpec,
+};
 
-use crate::harness::{Agent, Session, within};
+use crate::harness::{Agent, Session, next_of_all, within};
 
 const SOFT_LOCKUP: &str = "watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [test:1]";
 
@@ -19,9 +21,23 @@ fn decode(bytes: &[u8]) -> Vec<Block> {
     blocks
 }
 
-async fn run_for_a_while(session: &mut Session, script: &str) -> drover_model::TaskSpec {
-    let spec = session.shell(0, script);
-    assert_eq!(session.run(&spec).await.kind, EndKind::Exited(0));
+/// Starts a task that runs `script` in a shell once its attempt is observed.
+async fn start_observed(session: &mut Session, agent: &Agent, role: &str, script: &str) -> TaskSpec {
+    let go = agent.dir.join(format!("go-{role}"));
+    let wait = format!("until test -e {}; do sleep 0.02; done", go.display());
+    let mut spec = session.shell(0, &format!("{wait}; {script}"));
+    spec.id = session.task(0, role);
+    session.start(&spec).await;
+    let HostEventKind::Observing { interval, without } = session.host_event().await else { panic!() };
+    assert_eq!((interval, without), (Duration::from_millis(100), Vec::<String>::new()));
+    std::fs::write(go, "").unwrap();
+    spec
+}
+
+/// Runs it to its end.
+async fn run_observed(session: &mut Session, agent: &Agent, role: &str, script: &str) -> TaskSpec {
+    let spec = start_observed(session, agent, role, script).await;
+    assert_eq!(session.end_of(&spec.id).await.kind, EndKind::Exited(0));
     spec
 }
 
@@ -30,11 +46,8 @@ async fn expect_samples_with_the_task_in_them_when_the_lease_asks_for_observatio
     let dir = tempfile::tempdir().unwrap();
     let agent = Agent::start(&dir);
     let mut session = agent.observing_session(1).await;
-    let spec = session.shell(0, "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; sleep 0.5");
-    session.start(&spec).await;
-    let HostEventKind::Observing { interval, without } = session.host_event().await else { panic!() };
-    assert_eq!((interval, without), (Duration::from_millis(100), Vec::<String>::new()));
-    assert_eq!(session.end_of(&spec.id).await.kind, EndKind::Exited(0));
+    let script = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; sleep 0.5";
+    let spec = run_observed(&mut session, &agent, "server", script).await;
     let bytes = session.observed(spec.id.attempt, 0).await;
     let blocks = decode(&bytes);
     let samples: Vec<_> = blocks.iter().flat_map(|block| &block.samples).collect();
@@ -65,11 +78,9 @@ async fn expect_the_samples_of_both_when_an_attempt_gets_a_task_after_its_last_o
     let dir = tempfile::tempdir().unwrap();
     let agent = Agent::start(&dir);
     let mut session = agent.observing_session(1).await;
-    let spec = run_for_a_while(&mut session, "sleep 0.3").await;
+    let spec = run_observed(&mut session, &agent, "server", "sleep 0.3").await;
     let first = decode(&session.observed(spec.id.attempt, 0).await);
-    let mut again = session.shell(0, "sleep 0.3");
-    again.id = session.task(0, "client");
-    session.run(&again).await;
+    run_observed(&mut session, &agent, "client", "sleep 0.3").await;
     let both = decode(&session.observed(spec.id.attempt, 0).await);
     assert!(both.len() > first.len() && both.starts_with(&first));
     assert!(both.last().unwrap().schema.find("task.client.0.processes").is_some());
@@ -81,7 +92,6 @@ async fn expect_a_flag_when_connections_meet_a_full_queue() {
     let agent = Agent::start(&dir);
     let mut session = agent.observing_session(1).await;
     let script = "import socket, time
-time.sleep(0.3)
 s = socket.socket(); s.bind((\"127.0.0.1\", 0)); s.listen(0)
 cs = [socket.socket() for _ in range(5)]
 for c in cs:
@@ -89,8 +99,9 @@ for c in cs:
     try: c.connect(s.getsockname())
     except BlockingIOError: pass
 time.sleep(0.3)";
-    let spec = session.command(0, &["python3", "-c", script]);
-    assert_eq!(session.run(&spec).await.kind, EndKind::Exited(0));
+    // The first sample comes after the attempt is said to be observed.
+    let script = format!("sleep 0.5; exec python3 -c '{script}'");
+    let spec = run_observed(&mut session, &agent, "server", &script).await;
     let judged = session.judge(spec.id.attempt).await;
     let flag = judged.flags.iter().find(|flag| flag.kind == "listen-queue");
     let text = &flag.unwrap_or_else(|| panic!("{judged:?}")).text;
@@ -119,9 +130,7 @@ async fn expect_the_report_as_an_event_when_the_kernel_kills_for_want_of_memory(
     let dir = tempfile::tempdir().unwrap();
     let agent = Agent::start(&dir);
     let mut session = agent.observing_session(1).await;
-    let bystander = session.shell(0, "sleep 1000");
-    session.start(&bystander).await;
-    let HostEventKind::Observing { .. } = session.host_event().await else { panic!() };
+    let bystander = start_observed(&mut session, &agent, "server", "exec sleep 1000").await;
     // What a process writes is not the kernel's word.
     let forged = format!("{SOFT_LOCKUP} by test {}", std::process::id());
     std::fs::write("/dev/kmsg", format!("<2>{forged}\n")).unwrap();
@@ -132,7 +141,7 @@ async fn expect_the_report_as_an_event_when_the_kernel_kills_for_want_of_memory(
     let excerpt = loop {
         match session.host_event().await {
             HostEventKind::Kernel { class, severity, hint, first_line, excerpt } if class == "OOM" => {
-                assert_eq!((severity.as_str(), hint), ("R", KernelHint::Doubt("memory".into())));
+                assert_eq!((severity.as_str(), hint), ("R", KernelHint::Doubt(DoubtKind::Memory)));
                 assert!(first_line.contains("oom"), "{first_line}");
                 break excerpt;
             }
@@ -154,11 +163,55 @@ async fn expect_the_report_as_an_event_when_the_kernel_kills_for_want_of_memory(
 }
 
 #[tokio::test]
+async fn expect_no_sensors_read_and_the_kernel_heard_when_an_attempt_is_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = Agent::start(&dir);
+    let mut session = agent.session_observing_every(1, Duration::from_secs(3600)).await;
+    let (group, script) = out_of_memory();
+    let hungry = session.shell(0, &script);
+    session.start(&hungry).await;
+    // On a machine that is slow, sensors are read before it is over.
+    let (mut killed, mut observed) = (false, false);
+    let mut events = session.watch(1).await;
+    loop {
+        match next_of_all(&mut events).await {
+            AgentEvent::Host(HostEvent { kind: HostEventKind::Kernel { class, .. }, .. }) => {
+                killed |= class == "OOM"
+            }
+            AgentEvent::Host(HostEvent { kind: HostEventKind::Observing { .. }, .. }) => observed = true,
+            AgentEvent::Task(event) if matches!(event.kind, TaskEventKind::Ended(_)) => break,
+            _ => {}
+        }
+    }
+    assert!(killed || observed);
+    if !observed {
+        assert!(session.observed(hungry.id.attempt, 0).await.is_empty());
+    }
+    std::fs::remove_dir(group).unwrap();
+}
+
+#[tokio::test]
+async fn expect_the_number_of_the_newest_event_when_samples_are_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = Agent::start(&dir);
+    let mut session = agent.observing_session(1).await;
+    let spec = run_observed(&mut session, &agent, "server", "sleep 0.1").await;
+    let last_seq = session.judge(spec.id.attempt).await.last_seq;
+    let mut events = session.watch(1).await;
+    let mut seq = 0;
+    while seq < last_seq {
+        seq = next_of_all(&mut events).await.seq();
+    }
+    assert!(seq == last_seq && last_seq >= 3);
+}
+
+#[tokio::test]
 async fn expect_nothing_observed_when_the_lease_does_not_ask() {
     let dir = tempfile::tempdir().unwrap();
     let agent = Agent::start(&dir);
     let mut session = agent.session(1).await;
-    let spec = run_for_a_while(&mut session, "true").await;
+    let spec = session.shell(0, "true");
+    assert_eq!(session.run(&spec).await.kind, EndKind::Exited(0));
     assert!(session.observed(spec.id.attempt, 0).await.is_empty());
     assert_eq!(session.judge(spec.id.attempt).await.samples, 0);
     let stranger = session.task(9, "server").attempt;
@@ -173,12 +226,14 @@ async fn expect_samples_kept_when_the_agent_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let agent = Agent::start(&dir);
     let mut session = agent.observing_session(1).await;
-    let spec = session.shell(0, "sleep 1000");
-    session.start(&spec).await;
+    let spec = start_observed(&mut session, &agent, "server", "exec sleep 1000").await;
+    // A block is written when there is something new in it, such as another task, or when it is full.
+    let mut other = session.shell(0, "exec sleep 1000");
+    other.id = session.task(0, "client");
+    session.start(&other).await;
     let path = agent.dir.join("observed").join(spec.id.attempt.to_string());
     within(async {
-        // The first block is written when the schema changes, after the first sample with the task in it, or when it is full.
-        while std::fs::metadata(&path).map_or(0, |metadata| metadata.len()) == 0 {
+        while Decoder::new(&std::fs::read(&path).unwrap()).next().is_none() {
             tokio::task::yield_now().await;
         }
     })

@@ -1,7 +1,7 @@
 //! `drover reparse`: reads the kept raw outputs of a run again, after a parser or a metric was changed.
 
-use drover_matrix::{Matrix, Options};
-use drover_model::{ErrorCause, NgCause, Verdict};
+use drover_matrix::{Matrix, Options, Weight, Weights};
+use drover_model::{DoubtKind, ErrorCause, NgCause, Verdict};
 use drover_store::{AttemptRecord, ResultsDir, SqliteStore, Store, Stream};
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Context,
     args::ReparseArgs,
-    driver::{Collected, TaskOutput, collect, end_of},
+    driver::{Collected, TaskOutput, collect, end_of, weigh},
     error::Failure,
     exit::ExitStatus,
 };
@@ -85,13 +85,19 @@ fn parse_again(
             stderr,
         });
     }
-    let Collected { mut tasks, metrics, outcome } = collect(matrix, &outputs);
+    let Collected { mut tasks, metrics, mut outcome } = collect(matrix, &outputs);
+    outcome.doubts.extend(kept_doubts(&attempt.verdict));
+    weigh(&mut outcome, &matrix.policy().doubts);
+    let kept = kept_failures(&attempt.verdict, &matrix.policy().doubts);
+    if !kept.is_empty() {
+        let failed = outcome.check_failed.take().into_iter().chain(kept);
+        outcome.check_failed = Some(failed.collect::<Vec<_>>().join("; "));
+    }
     let verdict = match (&outcome.check_failed, &outcome.parse_error) {
         (_, Some(why)) => Verdict::Error { cause: ErrorCause::Parse, detail: why.clone() },
         (Some(why), None) => Verdict::Ng { cause: NgCause::CheckFailed, detail: why.clone() },
         (None, None) => {
-            let mut doubts = outcome.doubts;
-            doubts.extend(kept_doubts(&attempt.verdict));
+            let doubts = outcome.doubts;
             if doubts.is_empty() { Verdict::Ok } else { Verdict::Suspect { doubts } }
         }
     };
@@ -107,9 +113,28 @@ fn kept_doubts(verdict: &Verdict) -> Vec<drover_model::Doubt> {
     use drover_model::DoubtKind::{LeftCpus, Leftovers, OutputCut, PassedOnRetry, StartSkew};
     match verdict {
         Verdict::Suspect { doubts } => {
-            let stays = |kind| matches!(kind, LeftCpus | Leftovers | OutputCut | PassedOnRetry | StartSkew);
+            let stays = |kind| {
+                matches!(kind, LeftCpus | Leftovers | OutputCut | PassedOnRetry | StartSkew)
+                    || is_observed(kind)
+            };
             doubts.iter().filter(|doubt| stays(doubt.kind)).cloned().collect()
         }
         _ => Vec::new(),
     }
+}
+
+/// Whether the hosts told of it: that comes from no output.
+fn is_observed(kind: DoubtKind) -> bool {
+    // The others about the machine are found again in the outputs and the counters of the tasks.
+    kind.is_of_machine() && !matches!(kind, DoubtKind::ClientSaturated | DoubtKind::Network)
+}
+
+/// Of the checks that failed, those that are doubts which the matrix lets count so.
+fn kept_failures(verdict: &Verdict, weights: &Weights) -> Vec<String> {
+    let Verdict::Ng { cause: NgCause::CheckFailed, detail } = verdict else { return Vec::new() };
+    let is_doubt = |failure: &&str| {
+        let kind = failure.split_once(": ").and_then(|(word, _)| DoubtKind::from_word(word));
+        kind.is_some_and(|kind| is_observed(kind) && weights.of(kind) == Weight::Ng)
+    };
+    detail.lines().next().unwrap_or_default().split("; ").filter(is_doubt).map(str::to_owned).collect()
 }

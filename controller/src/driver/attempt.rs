@@ -7,10 +7,10 @@ use std::{
 };
 
 use drover_matrix::{RenderedRole, Role};
-use drover_model::{Cell, Name, Seats, TaskEnd, TaskId, TaskSpec, Verdict};
+use drover_model::{Cell, Doubt, Name, Seats, TaskEnd, TaskId, TaskSpec, Verdict};
 use drover_store::Stream;
 
-use super::Collected;
+use super::{Collected, observed::Observed};
 
 /// Outputs that were fetched from an agent, by task and stream.
 pub type Outputs = BTreeMap<(TaskId, Stream), Vec<u8>>;
@@ -22,6 +22,8 @@ pub struct Wanted {
     pub outputs: Vec<(TaskId, Stream, u64)>,
     /// What tasks may have left.
     pub artifacts: Vec<ArtifactWish>,
+    /// Samples of its sensors, and what its agent makes of them.
+    pub samples: bool,
 }
 
 /// Files that a task may have left in the folder of its attempt.
@@ -38,6 +40,8 @@ pub struct ArtifactWish {
 pub struct Fetched {
     pub outputs: Outputs,
     pub artifacts: Vec<FetchedArtifact>,
+    /// Reasons for doubt in the samples of its sensors.
+    pub judged: Vec<Doubt>,
 }
 
 /// A file that a task left, and why it was not fetched, if it was not.
@@ -70,6 +74,8 @@ pub struct LiveAttempt {
     pub fetching: BTreeMap<Name, u64>,
     /// Files that its tasks left, as declared.
     pub artifacts: Vec<FetchedArtifact>,
+    /// What its hosts reported of themselves.
+    pub observed: BTreeMap<Name, Observed>,
     /// Its outputs, from the moment of collection.
     pub outputs: Outputs,
     /// What was found in them.
@@ -111,6 +117,7 @@ impl LiveAttempt {
             tasks: BTreeMap::new(),
             fetching: BTreeMap::new(),
             artifacts: Vec::new(),
+            observed: BTreeMap::new(),
             outputs: Outputs::new(),
             collected: None,
             summary: None,

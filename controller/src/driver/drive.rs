@@ -287,6 +287,7 @@ impl Driver {
                 self.note_task(*event);
                 self.feed(for_scheduler);
             }
+            InternalEvent::HostReported { host, event } => self.host_reported(host, *event),
             InternalEvent::PortsReserved { attempt, host, ports } => {
                 let answer = self.ports_reserved(attempt, host, ports);
                 answer.into_iter().for_each(|answer| self.feed(answer));

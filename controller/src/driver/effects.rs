@@ -23,7 +23,8 @@ impl Driver {
                 None
             }
             Effect::AcquireLease { host } => {
-                self.links.get_mut(&host)?.acquire(self.run, self.holder.clone());
+                let observe = self.matrix.policy().observe;
+                self.links.get_mut(&host)?.acquire(self.run, self.holder.clone(), observe);
                 None
             }
             Effect::ReleaseLease { host } => match self.links.get_mut(&host) {

@@ -12,7 +12,7 @@ use super::{
     attempt::{ArtifactWish, Fetched, FetchedArtifact, LiveAttempt, Outputs, Summary, Wanted},
     collect::{collect, describe},
     drive::{Driver, Submitted},
-    link,
+    link, observed,
     setup::local,
 };
 
@@ -51,6 +51,11 @@ impl Driver {
             }
         }
         attempt.outputs.append(&mut inline);
+        for (host, _) in tasks {
+            if attempt.observed.get(host).is_some_and(|observed| observed.sampled) {
+                wanted.entry(host).or_default().samples = true;
+            }
+        }
         if wanted.is_empty() {
             return Some(self.collected(id));
         }
@@ -79,6 +84,7 @@ impl Driver {
             Ok(mut fetched) => {
                 attempt.outputs.append(&mut fetched.outputs);
                 attempt.artifacts.append(&mut fetched.artifacts);
+                attempt.observed.entry(host.clone()).or_default().judged = fetched.judged;
             }
             Err(failed) => {
                 attempt.fetching.clear();
@@ -96,6 +102,9 @@ impl Driver {
         };
         let mut found = collect(&self.matrix, &task_outputs(&self.matrix, attempt));
         found.outcome.doubts.extend(attempt.artifacts.iter().filter_map(not_kept));
+        let hosts = attempt.seats.as_ref().map_or(attempt.observed.len(), |seats| seats.hosts().len());
+        found.outcome.doubts.extend(observed::doubts(&attempt.observed, hosts));
+        observed::weigh(&mut found.outcome, &self.matrix.policy().doubts);
         let outcome = found.outcome.clone();
         attempt.collected = Some(found);
         Event::Collected { attempt: id, outcome }

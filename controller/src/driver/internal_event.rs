@@ -1,6 +1,6 @@
 //! Everything that can happen to the driver, as one type.
 
-use drover_model::{AttemptId, ErrorCause, Name, TaskEvent};
+use drover_model::{AttemptId, ErrorCause, HostEvent, Name, TaskEvent};
 use drover_proto::LeaseRef;
 use drover_sched::{Event, KnownTask};
 use drover_store::StoreEvent;
@@ -27,6 +27,8 @@ pub enum InternalEvent {
     Leased { host: Name, generation: u64, lease: LeaseRef, known: Vec<KnownTask> },
     /// An agent reported on a task.
     TaskReported { host: Name, event: Box<TaskEvent> },
+    /// An agent reported on its host.
+    HostReported { host: Name, event: Box<HostEvent> },
     /// A host keeps these ports for the attempt.
     PortsReserved { attempt: AttemptId, host: Name, ports: Vec<u16> },
     /// A host reaches the service at that place of the matrix, or says why not.

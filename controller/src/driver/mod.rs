@@ -7,7 +7,7 @@
 //! | task or thread | what it does | sends | ends |
 //! |---|---|---|---|
 //! | the loop (`run`) | handles events, one at a time | | with the run |
-//! | `link`: watch, one per connection | reads the agent's event stream | `TaskReported`, `Lost` | with the connection |
+//! | `link`: watch, one per connection | reads the agent's event stream | `TaskReported`, `HostReported`, `Lost` | with the connection |
 //! | `link`: heartbeat, one per connection | renews the lease | `Lost` | with the connection |
 //! | `link`: worker, one per connection | requests that must keep their order (start, barrier, stop) | `Answer` | with the connection |
 //! | `barrier`, one per release on several hosts | probes clocks, orders the release | barrier events, `Lost` | with the answers |
@@ -29,6 +29,7 @@ mod effects;
 mod finish;
 mod internal_event;
 mod link;
+mod observed;
 mod prepare;
 mod progress;
 mod setup;
@@ -37,5 +38,6 @@ mod signals;
 pub use collect::{Collected, TaskOutput, collect, end_of};
 pub use drive::{Driven, Job, UnderWay, drive};
 pub use link::chain;
+pub use observed::weigh;
 pub use progress::Progress;
 pub use setup::{HostSetup, Hosts, check_seats, schedule, spread_hosts};

@@ -21,6 +21,7 @@ metrics:
   cpu: { unit: s, better: lower, from: job.cpu_s }
 repeat: 2
 seed: 7
+observe: off
 timeout: 10s
 "#;
 

@@ -16,7 +16,7 @@ fn logging_matrix(lab: &Lab, mark: &str, retries: u32) -> String {
     let text = format!(
         "version: 1\nname: logs\naxes: {{ n: ['1..{CELLS}'] }}\nroles:\n  job:\n    env: {{ {mark}: 'yes' }}\n    \
          shell: 'echo begin {{{{ n }}}} >> {log}; sleep 0.02; echo value={{{{ n }}}}; echo end {{{{ n }}}} >> {log}'\n    \
-         measure: lines\nmetrics: {{ value: {{ unit: '1', better: higher, primary: true }} }}\nretries: {retries}\ntimeout: 20s\n",
+         measure: lines\nmetrics: {{ value: {{ unit: '1', better: higher, primary: true }} }}\nretries: {retries}\nobserve: off\ntimeout: 20s\n",
         log = log.display()
     );
     lab.write("m.yaml", &text).to_str().unwrap().to_owned()

@@ -53,7 +53,7 @@ impl Lab {
     /// A matrix named `m.yaml` of one role, `body` being the role's keys, indented by four spaces.
     pub fn matrix_of_one_role(&self, body: &str) -> PathBuf {
         let text = format!(
-            "version: 1\nname: one\naxes: {{ n: [1] }}\nroles:\n  job:\n{body}\nretries: 1\ntimeout: 20s\n"
+            "version: 1\nname: one\naxes: {{ n: [1] }}\nroles:\n  job:\n{body}\nretries: 1\nobserve: off\ntimeout: 20s\n"
         );
         self.write("m.yaml", &text)
     }

@@ -11,7 +11,7 @@ fn waiting_matrix(lab: &Lab, mark: &str, trap: &str) -> String {
     let text = format!(
         "version: 1\nname: waits\naxes: {{ n: [1, 2, 3] }}\nroles:\n  job:\n    env: {{ {mark}: 'yes' }}\n    shell: |\n      {trap}\n      \
          echo begun >> {log}\n      until test -e {go}; do sleep 0.01; done\n\
-         \x20   stop: {{ signal: TERM, grace: 30s }}\norder: declared\ntimeout: 60s\n",
+         \x20   stop: {{ signal: TERM, grace: 30s }}\norder: declared\nobserve: off\ntimeout: 60s\n",
         log = lab.path().join("log").display(),
         go = lab.path().join("go").display(),
     );

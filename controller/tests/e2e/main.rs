@@ -7,6 +7,7 @@ mod commands;
 mod durable;
 mod harness;
 mod interrupts;
+mod observed;
 mod real_software;
 mod wrong_input;
 mod wrong_world;

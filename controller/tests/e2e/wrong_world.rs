@@ -57,7 +57,7 @@ fn expect_err_parse_when_the_output_lacks_the_metric() {
 /// A server and a client in one matrix.
 fn server_and_client(server: &str) -> String {
     format!(
-        "version: 1\nname: m\naxes: {{ n: [1] }}\nroles:\n  server:\n{server}\n  client:\n    after: server\n    run: [sleep, '30']\n\
+        "version: 1\nname: m\naxes: {{ n: [1] }}\nroles:\n  server:\n{server}\n  client:\n    after: server\n    run: [sleep, '30']\nobserve: off\n\
          timeout: 40s\n"
     )
 }
@@ -222,7 +222,7 @@ fn expect_a_remedy_when_the_results_folder_is_read_only() {
 fn expect_one_failed_attempt_when_the_disk_is_too_full_for_its_output() {
     let lab = Lab::new();
     let text = "version: 1\nname: m\naxes: { bytes: [10, 20000000, 30] }\nroles:\n  job:\n    run: [head, -c, '{{ bytes }}', /dev/zero]\n\
-                order: declared\ntimeout: 20s\n";
+                order: declared\nobserve: off\ntimeout: 20s\n";
     let matrix = lab.write("m.yaml", text);
     let mounted = Tmpfs::mount(&lab, "small", "size=6m");
     let results = mounted.path().join("results");

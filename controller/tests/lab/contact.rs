@@ -2,8 +2,7 @@
 
 use crate::harness::Lab;
 
-const NOOP: &str =
-    "version: 1\nname: noop\naxes: { n: [1] }\nroles: { job: { run: [id, -u] } }\ntimeout: 20s\n";
+const NOOP: &str = "version: 1\nname: noop\naxes: { n: [1] }\nroles: { job: { run: [id, -u] } }\nobserve: off\ntimeout: 20s\n";
 
 #[test]
 fn expect_a_loud_refusal_when_a_host_key_has_changed_and_no_trial_run() {

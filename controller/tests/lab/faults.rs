@@ -108,7 +108,7 @@ fn expect_the_cause_named_when_a_host_has_no_room_for_the_agent() {
     let lab = Lab::up_with(1, &["--small-disk", "h1", "64k"]);
     let matrix = lab.write(
         "noop.yaml",
-        "version: 1\nname: noop\naxes: { n: [1] }\nroles: { job: { run: [true] } }\ntimeout: 20s\n",
+        "version: 1\nname: noop\naxes: { n: [1] }\nroles: { job: { run: [true] } }\nobserve: off\ntimeout: 20s\n",
     );
     lab.run(&["run", matrix.to_str().unwrap()]).expect(4).says("h1").says("space");
 }
@@ -145,6 +145,7 @@ roles:
     on: client
     run: [true]
 retries: 0
+observe: off
 timeout: 20s
 ",
     );

@@ -267,6 +267,7 @@ roles:
 metrics:
   rate: {{ unit: 1/s, better: higher, primary: true, across: sum }}
 skew_limit: 5s
+observe: off
 timeout: 180s
 "
     )

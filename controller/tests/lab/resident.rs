@@ -2,8 +2,7 @@
 
 use crate::harness::{Lab, wait_until};
 
-const NOOP: &str =
-    "version: 1\nname: noop\naxes: { n: [1, 2] }\nroles: { job: { run: [hostname] } }\ntimeout: 20s\n";
+const NOOP: &str = "version: 1\nname: noop\naxes: { n: [1, 2] }\nroles: { job: { run: [hostname] } }\nobserve: off\ntimeout: 20s\n";
 
 /// Issues certificates and starts a resident agent on `h1`, which then is the only host of the lab's file.
 fn resident(lab: &Lab) -> String {

@@ -80,6 +80,7 @@ roles:
     measure: { regex: 'rate (?<rate>[0-9]+)' }
 metrics: { rate: { unit: 1/s, better: higher, primary: true } }
 spread: each
+observe: off
 timeout: 20s
 ",
     );
@@ -117,6 +118,7 @@ roles:
     artifacts: ['logs/*.log']
     measure: { regex: 'rate (?<rate>[0-9]+)' }
 metrics: { rate: { unit: 1/s, better: higher, primary: true, must: '== 200000' } }
+observe: off
 timeout: 20s
 ",
     );
@@ -146,6 +148,7 @@ name: wide
 axes: { n: ['1..3'] }
 roles: { job: { run: [sleep, '0.1'] } }
 spread: each
+observe: off
 timeout: 60s
 ",
     );
@@ -170,6 +173,7 @@ name: each
 axes: { n: [1] }
 roles: { job: { on: client, run: [hostname] } }
 spread: each
+observe: off
 timeout: 20s
 ",
     );

@@ -17,7 +17,6 @@
 
 mod codec;
 mod file;
-mod flag;
 mod frequency;
 mod judge;
 mod layout;
@@ -33,8 +32,7 @@ mod tasks;
 mod text;
 
 pub use codec::{Block, Damage, Decoder, EncodeError, Encoder};
-pub use flag::Flag;
-pub use judge::{Context, Finding, judge};
+pub use judge::{Context, judge};
 pub use process::{Waiting, waiting};
 pub use rates::{Delta, RatePoint, Rates, delta, rates};
 pub use sample::{Sample, Value};

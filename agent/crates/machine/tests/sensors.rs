@@ -9,9 +9,10 @@ use std::{
 };
 
 use drover_machine::sensors::{
-    Context, Flag, Sample, Schema, SensorOptions, Sensors, Series, SeriesKind, TaskProcesses, Value,
-    ValueType, judge,
+    Context, Sample, Schema, SensorOptions, Sensors, Series, SeriesKind, TaskProcesses, Value, ValueType,
+    judge,
 };
+use drover_model::DoubtKind;
 
 fn write(root: &Path, path: &str, contents: &str) {
     let path = root.join(path);
@@ -307,10 +308,10 @@ fn window(figures: &[(&str, SeriesKind, u64, u64)]) -> (Schema, Vec<Sample>) {
     (schema, vec![first, last])
 }
 
-fn judged(figures: &[(&str, SeriesKind, u64, u64)]) -> Vec<(Flag, String)> {
+fn judged(figures: &[(&str, SeriesKind, u64, u64)]) -> Vec<(DoubtKind, String)> {
     let (schema, samples) = window(figures);
     let findings = judge(&schema, &samples, &Context::default());
-    findings.into_iter().map(|finding| (finding.flag, finding.text)).collect()
+    findings.into_iter().map(|finding| (finding.kind, finding.detail)).collect()
 }
 
 const COUNTER: SeriesKind = SeriesKind::Counter;
@@ -319,17 +320,17 @@ const GAUGE: SeriesKind = SeriesKind::Gauge;
 #[test]
 fn expect_the_counter_and_its_figures_when_it_should_not_have_moved() {
     let cases = [
-        ("netstat.TcpExt.ListenOverflows", Flag::ListenQueue),
-        ("netstat.TcpExt.ListenDrops", Flag::ListenQueue),
-        ("netstat.TcpExt.TCPSynRetrans", Flag::SynRetransmits),
-        ("netstat.TcpExt.SyncookiesSent", Flag::SynCookies),
-        ("netstat.TcpExt.TCPTimeWaitOverflow", Flag::TimeWaitOverflow),
-        ("vmstat.pswpin", Flag::Swap),
-        ("vmstat.pswpout", Flag::Swap),
-        ("vmstat.oom_kill", Flag::OomKill),
-        ("softnet.dropped", Flag::SoftnetDrops),
-        ("cpu.3.core_throttles", Flag::Throttling),
-        ("cpu.3.package_throttles", Flag::Throttling),
+        ("netstat.TcpExt.ListenOverflows", DoubtKind::ListenQueue),
+        ("netstat.TcpExt.ListenDrops", DoubtKind::ListenQueue),
+        ("netstat.TcpExt.TCPSynRetrans", DoubtKind::SynRetransmits),
+        ("netstat.TcpExt.SyncookiesSent", DoubtKind::SynCookies),
+        ("netstat.TcpExt.TCPTimeWaitOverflow", DoubtKind::TimeWaitOverflow),
+        ("vmstat.pswpin", DoubtKind::Swap),
+        ("vmstat.pswpout", DoubtKind::Swap),
+        ("vmstat.oom_kill", DoubtKind::OomKill),
+        ("softnet.dropped", DoubtKind::SoftnetDrops),
+        ("cpu.3.core_throttles", DoubtKind::Throttling),
+        ("cpu.3.package_throttles", DoubtKind::Throttling),
     ];
     for (name, flag) in cases {
         assert_eq!(judged(&[(name, COUNTER, 5, 5)]), [], "{name} did not move");
@@ -358,11 +359,11 @@ fn expect_steal_and_foreign_load_when_shares_are_above_their_limits() {
     assert_eq!(with(cpu(300, 700, 0), &[&ours[..], &agent].concat()), []);
     let findings = with(cpu(400, 600, 0), &ours);
     assert_eq!(findings.len(), 1);
-    assert_eq!(findings[0].0, Flag::ForeignLoad);
+    assert_eq!(findings[0].0, DoubtKind::ForeignLoad);
     assert!(findings[0].1.contains("12.0 %") && findings[0].1.contains("280"), "{findings:?}");
     assert_eq!(with(cpu(0, 990, 10), &[]), []);
     let findings = with(cpu(0, 980, 20), &[]);
-    assert_eq!((findings.len(), findings[0].0), (1, Flag::Steal));
+    assert_eq!((findings.len(), findings[0].0), (1, DoubtKind::Steal));
     assert!(findings[0].1.contains("2.0 %"), "{findings:?}");
 }
 
@@ -378,7 +379,7 @@ fn expect_frequency_only_of_busy_cpus_when_it_changes() {
     assert_eq!(cpu(900, 1_000_000), []);
     assert_eq!(cpu(10, 1_950_000), []);
     let findings = cpu(10, 1_800_000);
-    assert_eq!((findings.len(), findings[0].0), (1, Flag::FrequencyChange));
+    assert_eq!((findings.len(), findings[0].0), (1, DoubtKind::FrequencyChange));
     assert!(findings[0].1.contains("1800 to 2000 MHz"), "{findings:?}");
 }
 
@@ -388,9 +389,9 @@ fn expect_fds_and_taint_when_they_come_near_or_change() {
         |fds| judged(&[("task.web.most_fds", GAUGE, 3, fds), ("task.web.most_fds_limit", GAUGE, 1024, 1024)]);
     assert_eq!(files(900), []);
     let findings = files(1000);
-    assert_eq!((findings.len(), findings[0].0), (1, Flag::FdLimit));
+    assert_eq!((findings.len(), findings[0].0), (1, DoubtKind::FdLimit));
     assert!(findings[0].1.contains("1000 of 1024"), "{findings:?}");
     assert_eq!(judged(&[("kernel.tainted", GAUGE, 0, 0)]), []);
     let findings = judged(&[("kernel.tainted", GAUGE, 0, 512)]);
-    assert_eq!(findings, [(Flag::Tainted, "kernel.tainted changed from 0 to 512".to_owned())]);
+    assert_eq!(findings, [(DoubtKind::Tainted, "kernel.tainted changed from 0 to 512".to_owned())]);
 }

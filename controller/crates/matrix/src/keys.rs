@@ -24,6 +24,8 @@ pub(crate) const ROOT: &[&str] = &[
     "spread",
     "mix_hosts",
     "skew_limit",
+    "observe",
+    "doubt",
     "soak",
 ];
 pub(crate) const REQUIREMENT: &[&str] = &["command", "package"];

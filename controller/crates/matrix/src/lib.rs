@@ -45,6 +45,7 @@ mod suggest;
 mod syntax;
 mod template;
 mod tree;
+mod weights;
 mod words;
 
 pub use diagnostic::{Diagnostic, Diagnostics, FancyDiagnostics};
@@ -66,6 +67,7 @@ pub use spec::{
     ReadyTemplate, Requirement, Role, RoleFile, SampleSource, Spread, Table,
 };
 pub use template::Template;
+pub use weights::{Weight, Weights};
 
 /// Parses and checks a matrix file, narrowed by the command line's options.
 ///

@@ -164,7 +164,7 @@ impl Matrix {
         let mut parts = Arc::unwrap_or_clone(spread.0);
         // What was loaded and set since it was parsed.
         parts.roles = self.0.roles.clone();
-        parts.policy = self.0.policy;
+        parts.policy = self.0.policy.clone();
         parts.expansion.keys = parts.keys();
         Ok(Self::new(parts))
     }

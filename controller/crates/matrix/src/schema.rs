@@ -159,6 +159,23 @@ impl<A: JsonSchema, B: JsonSchema> JsonSchema for Either<A, B> {
     }
 }
 
+/// Kinds of doubt as keys.
+struct Doubts;
+
+impl JsonSchema for Doubts {
+    fn schema_name() -> Cow<'static, str> {
+        "Doubts".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "propertyNames": { "enum": crate::decode::doubt_words() },
+            "additionalProperties": generator.subschema_for::<Weight>(),
+        })
+    }
+}
+
 /// Declares the structs of the schema; nothing constructs or reads them.
 macro_rules! shape {
     ($($item:item)*) => {
@@ -218,6 +235,10 @@ shape! {
         mix_hosts: Option<bool>,
         /// Largest difference between the starts of the clients of a trial (default 10ms).
         skew_limit: Option<Time>,
+        /// Time between two samples of the sensors of each host (default 1s), or off. Trials of less than a second are not sampled.
+        observe: Option<Either<Off, Time>>,
+        /// How much doubts about the machine count: ignore, suspect (the default of each), ng.
+        doubt: Option<Doubts>,
         soak: Option<Soak>,
         limits: Option<Limits>,
         table: Option<Table>,
@@ -401,6 +422,8 @@ words!(Load { Rounds, Stream } "lowercase");
 words!(Until { End, FirstNg } "kebab-case");
 words!(Lines { Lines } "lowercase");
 words!(Any { Any } "lowercase");
+words!(Off { Off } "lowercase");
+words!(Weight { Ignore, Suspect, Ng } "lowercase");
 
 piece!(Signal, {
     "type": "string",

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use drover_model::{AxisValue, CpuPart, Direction, Name, ParserSpec, StopPolicy};
 use serde::Serialize;
 
-use crate::{soak::Load, template::Template};
+use crate::{soak::Load, template::Template, weights::Weights};
 
 /// A command that must be installed where the matrix runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -304,7 +304,7 @@ pub struct Table {
 }
 
 /// How trials are repeated, bounded and tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Repetitions of every cell.
     pub repeat: u32,
@@ -325,6 +325,10 @@ pub struct Policy {
     /// Largest difference between the starts of the clients of a trial, the error of the clocks included; above it, the
     /// trial is void.
     pub skew_limit: Duration,
+    /// Time between two samples of the sensors of each host, in trials that last; `None` for no observation at all.
+    pub observe: Option<Duration>,
+    /// How much doubts about the machine count.
+    pub doubts: Weights,
 }
 
 /// Which hosts a cell is measured on.

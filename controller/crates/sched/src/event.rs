@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use drover_model::{
-    AttemptId, Doubt, EndKind, ErrorCause, Name, Seats, TaskEnd, TaskEvent, TaskEventKind, TaskId, Verdict,
+    AttemptId, Doubt, EndKind, ErrorCause, Name, NgCause, Seats, TaskEnd, TaskEvent, TaskEventKind, TaskId,
+    Verdict,
 };
 
 /// Something that happened.
@@ -101,6 +102,18 @@ pub enum Event {
         task: TaskId,
         /// What happened to it.
         change: TaskChange,
+    },
+    /// The kernel of a host reported that it failed while the attempt ran there: a lockup, an oops. May come when the attempt is
+    /// over and is being collected, and again after a reconnection.
+    KernelFailed {
+        /// The host.
+        host: Name,
+        /// The attempt that was observed.
+        attempt: AttemptId,
+        /// What the report means.
+        cause: NgCause,
+        /// The report, in one or a few lines.
+        detail: String,
     },
     /// The service can be reached from where it was asked. Answers [`CheckReach`](crate::Effect::CheckReach).
     RoleReached {

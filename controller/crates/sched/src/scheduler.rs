@@ -36,6 +36,7 @@ use crate::{
     past::Past,
     retry::Limits,
     roles::{Roles, check_names},
+    verdict::Failure,
 };
 
 /// The state of one run.
@@ -257,6 +258,9 @@ impl Scheduler {
             }
             Event::TaskRefused { task, why } => self.task_refused(now, &task, &why, effects),
             Event::TaskChanged { task, change } => self.task_changed(now, &task, change, effects),
+            Event::KernelFailed { host, attempt, cause, detail } => {
+                self.kernel_failed(now, &host, attempt, Failure::kernel(&host, cause, &detail), effects);
+            }
             Event::RoleReached { attempt, role } => self.role_reached(now, attempt, &role, None, effects),
             Event::RoleUnreached { attempt, role, verdict } => {
                 self.role_reached(now, attempt, &role, Some(verdict), effects);

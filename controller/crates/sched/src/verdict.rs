@@ -23,6 +23,8 @@ pub(crate) enum Rank {
     Cancelled,
     /// The host rebooted: every task is gone because of that.
     Reboot,
+    /// The kernel failed: whatever else failed may follow from it.
+    Kernel,
     /// A service ended by itself: the clients' errors follow from it.
     Crash,
     /// A service was not ready in time.
@@ -77,6 +79,11 @@ impl Failure {
         let detail =
             format!("the host {host} rebooted while the attempt ran: boot id {before} before, {now} now");
         Self::ng(Rank::Reboot, NgCause::UnexpectedReboot, detail)
+    }
+
+    /// The kernel of a host said so itself.
+    pub fn kernel(host: &Name, cause: NgCause, report: &str) -> Self {
+        Self::ng(Rank::Kernel, cause, format!("the kernel of {host} reports: {report}"))
     }
 
     /// The host is gone for good.

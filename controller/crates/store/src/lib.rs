@@ -15,6 +15,7 @@
 //!   runs/<run id>/drover.log                    its log
 //!   runs/<run id>/live.sock                     while its controller lives: where it can be watched
 //!   runs/<run id>/c3r1a1/client.0.stdout        raw outputs, where there was output
+//!   runs/<run id>/c3r1a1/sensors.web1.bin       samples of the sensors of its hosts
 //!   runs/<run id>/c3r1a1/series.csv             points on the way of a soak; timeline.jsonl beside it: what happened
 //! ```
 
@@ -28,6 +29,7 @@ mod memory;
 mod outputs;
 mod records;
 mod results_dir;
+mod samples;
 mod series;
 mod sqlite;
 mod store;
@@ -49,6 +51,7 @@ pub use records::{
     AttemptRecord, CellRecord, MetricRecord, RunRecord, RunResults, RunState, TableLayout, TaskRecord,
 };
 pub use results_dir::{DirError, ResultsDir};
+pub use samples::SamplesFile;
 pub use series::{
     Damage, MAX_MARK_BYTES, MAX_PENDING_BYTES, MAX_SERIES_BYTES, Mark, MarkKind, Marks, Point, Points,
     Reopened, SeriesError, SeriesReader, SeriesWriter,

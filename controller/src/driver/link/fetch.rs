@@ -3,6 +3,7 @@
 use drover_model::{AttemptId, ErrorCause, Name, TaskId};
 use drover_proto::v1;
 use drover_store::{ArtifactError, DirError, ResultsDir, Stream};
+use tokio::sync::watch;
 use tonic::Status;
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
 };
 
 /// Why something could not be fetched.
-enum FetchError {
+pub(super) enum FetchError {
     /// The agent said so, or did not answer.
     Agent(Status),
     /// It could not be written here.
@@ -32,11 +33,12 @@ impl Link {
             client: self.client.clone(),
             lease: self.reference(),
             results,
+            heard: self.heard.clone(),
         };
         let (host, generation) = (self.host.clone(), self.generation);
         self.call(async move {
             let event = |fetched| InternalEvent::Fetched { attempt, host: host.clone(), fetched };
-            match fetcher.all(wanted).await {
+            match fetcher.all(attempt, wanted).await {
                 Ok(fetched) => event(Ok(fetched)),
                 Err(FetchError::Disk(cause, why)) => event(Err((cause, why))),
                 Err(FetchError::Agent(status)) => failed(host.clone(), generation, &status, |why| {
@@ -48,15 +50,17 @@ impl Link {
     }
 }
 
-struct Fetcher {
-    host: Name,
-    client: Client,
-    lease: v1::LeaseRef,
-    results: ResultsDir,
+pub(super) struct Fetcher {
+    pub(super) host: Name,
+    pub(super) client: Client,
+    pub(super) lease: v1::LeaseRef,
+    pub(super) results: ResultsDir,
+    /// Number of the last report of the agent that was handed on.
+    pub(super) heard: watch::Receiver<u64>,
 }
 
 impl Fetcher {
-    async fn all(mut self, wanted: Wanted) -> Result<Fetched, FetchError> {
+    async fn all(mut self, attempt: AttemptId, wanted: Wanted) -> Result<Fetched, FetchError> {
         let mut fetched = Fetched::default();
         for (task, stream, length) in wanted.outputs {
             let bytes = self.output(&task, stream, length).await?;
@@ -64,6 +68,10 @@ impl Fetcher {
         }
         for wish in wanted.artifacts {
             self.artifacts(&wish, &mut fetched.artifacts).await?;
+        }
+        if wanted.samples {
+            fetched.judged = self.judge(attempt).await?;
+            self.samples(attempt).await?;
         }
         Ok(fetched)
     }
@@ -178,11 +186,11 @@ impl Fetcher {
     }
 }
 
-fn disk(error: &DirError) -> FetchError {
+pub(super) fn disk(error: &DirError) -> FetchError {
     let cause = if error.is_disk_full() { ErrorCause::DiskFull } else { ErrorCause::Internal };
-    FetchError::Disk(cause, format!("an artifact cannot be written: {}", chain(error)))
+    FetchError::Disk(cause, format!("what a host sent cannot be written: {}", chain(error)))
 }
 
-fn broken(error: &tokio::task::JoinError) -> FetchError {
-    FetchError::Disk(ErrorCause::Internal, format!("writing an artifact failed: {error}"))
+pub(super) fn broken(error: &tokio::task::JoinError) -> FetchError {
+    FetchError::Disk(ErrorCause::Internal, format!("writing what a host sent failed: {error}"))
 }

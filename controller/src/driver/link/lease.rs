@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use drover_model::{Name, RunId, TaskEvent};
+use drover_model::{AgentEvent, Name, RunId};
 use drover_proto::{LeaseRef, Refusal, v1};
 use drover_sched::{Event, KnownTask};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{mpsc::UnboundedSender, watch};
 
 use super::{Client, InternalEvent, Link, PATIENCE, chain, lost};
 
@@ -13,8 +13,8 @@ use super::{Client, InternalEvent, Link, PATIENCE, chain, lost};
 const LEASE_TTL: Duration = Duration::from_secs(60);
 
 impl Link {
-    /// Takes the host for the run, and asks what it has of it.
-    pub fn acquire(&mut self, run: RunId, holder: String) {
+    /// Takes the host for the run, and asks what it has of it. `observe` is the time between two samples of its sensors.
+    pub fn acquire(&mut self, run: RunId, holder: String, observe: Option<Duration>) {
         // What is heard under an older lease counts no more.
         self.listeners.drain(..).for_each(|listener| listener.abort());
         let mut client = self.client.clone();
@@ -23,8 +23,8 @@ impl Link {
             let request = v1::AcquireLeaseRequest {
                 run: run.to_string(),
                 holder,
-                ttl_ms: u64::try_from(LEASE_TTL.as_millis()).unwrap_or(u64::MAX),
-                observe_interval_ms: 0,
+                ttl_ms: in_millis(LEASE_TTL),
+                observe_interval_ms: observe.map_or(0, in_millis),
             };
             let lease = match client.acquire_lease(request).await {
                 Ok(reply) => reply.into_inner(),
@@ -57,12 +57,15 @@ impl Link {
     /// From now on this lease goes with every request; events flow, and the lease is renewed.
     pub fn begin(&mut self, lease: LeaseRef) {
         self.lease = Some(lease);
-        let watch = tokio::spawn(watch(
+        let heard = watch::Sender::new(0);
+        self.heard = heard.subscribe();
+        let watch = tokio::spawn(watch_events(
             self.host.clone(),
             self.generation,
             self.client.clone(),
             lease,
             self.events.clone(),
+            heard,
         ));
         let heartbeat = tokio::spawn(heartbeat(
             self.host.clone(),
@@ -93,12 +96,14 @@ impl Link {
     }
 }
 
-async fn watch(
+/// Hands on what the agent reports, and tells others up to which number that was done.
+async fn watch_events(
     host: Name,
     generation: u64,
     mut client: Client,
     lease: LeaseRef,
     events: UnboundedSender<InternalEvent>,
+    heard: watch::Sender<u64>,
 ) {
     let request = v1::WatchRequest { lease: Some(lease.into()), from_seq: 1 };
     let mut stream = match client.watch(request).await {
@@ -109,9 +114,13 @@ async fn watch(
         }
     };
     loop {
+        let mut seq = 0;
         let event = match stream.message().await {
-            Ok(Some(event)) => match TaskEvent::try_from(event) {
-                Ok(event) => InternalEvent::TaskReported { host: host.clone(), event: Box::new(event) },
+            Ok(Some(event)) => match AgentEvent::try_from(event) {
+                Ok(event) => {
+                    seq = event.seq();
+                    reported(host.clone(), event)
+                }
                 Err(error) => {
                     let why = format!("the agent sent an event that makes no sense: {}", chain(&error));
                     InternalEvent::Lost { host: host.clone(), generation, why }
@@ -123,11 +132,22 @@ async fn watch(
             }
             Err(status) => lost(host.clone(), generation, &status),
         };
-        let over = !matches!(event, InternalEvent::TaskReported { .. });
-        if events.send(event).is_err() || over {
+        if events.send(event).is_err() || seq == 0 {
             return;
         }
+        heard.send_replace(seq);
     }
+}
+
+fn reported(host: Name, event: AgentEvent) -> InternalEvent {
+    match event {
+        AgentEvent::Task(event) => InternalEvent::TaskReported { host, event: Box::new(event) },
+        AgentEvent::Host(event) => InternalEvent::HostReported { host, event: Box::new(event) },
+    }
+}
+
+fn in_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 async fn heartbeat(

@@ -2,10 +2,11 @@
 //!
 //! Requests that must reach the agent in the order in which they were made go through a lane; others run side by side.
 //! The parts: `lease` (taking, keeping and giving back the host), `tasks` (ports, starts, stops), `stage` (files by hash), `fetch`
-//! (outputs and artifacts).
+//! (outputs and artifacts), `samples` (what was observed of the host).
 
 mod fetch;
 mod lease;
+mod samples;
 mod stage;
 mod tasks;
 
@@ -21,7 +22,10 @@ use drover_model::Name;
 use drover_proto::{Hello, LeaseRef, Refusal, v1};
 use drover_sched::Event;
 use tokio::{
-    sync::mpsc::{self, UnboundedSender},
+    sync::{
+        mpsc::{self, UnboundedSender},
+        watch,
+    },
     task::AbortHandle,
 };
 use tonic::{Code, Status, transport::Channel};
@@ -54,6 +58,8 @@ pub struct Link {
     lane: UnboundedSender<Request>,
     /// Carries out what is in the lane; ended when the link is dropped.
     worker: AbortHandle,
+    /// Number of the last report of the agent that was handed on, under the present lease.
+    heard: watch::Receiver<u64>,
     /// Watch and heartbeat, for as long as there is a lease.
     listeners: Vec<AbortHandle>,
 }
@@ -123,6 +129,7 @@ impl Link {
             events,
             lane,
             worker: worker.abort_handle(),
+            heard: watch::Sender::new(0).subscribe(),
             listeners: Vec::new(),
         }
     }

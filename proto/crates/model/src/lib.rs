@@ -6,6 +6,7 @@
 mod artifact;
 mod blob;
 mod cell;
+mod doubt;
 mod host;
 mod ids;
 mod metric;
@@ -18,10 +19,11 @@ mod verdict;
 pub use artifact::{Artifact, Artifacts};
 pub use blob::{BlobHash, HashError};
 pub use cell::{AxisValue, Cell, CellKey};
+pub use doubt::{Doubt, DoubtKind};
 pub use host::{CpuCore, HostFacts, HostFeature, LeaseInfo};
 pub use ids::{AttemptId, IdError, LeaseEpoch, Name, NameError, RunId, TaskId, TrialId};
-pub use metric::{Direction, Doubt, DoubtKind, Measurement, Sample};
-pub use observation::{AgentEvent, Completeness, HostEvent, HostEventKind, KernelHint, SensorFlag};
+pub use metric::{Direction, Measurement, Sample};
+pub use observation::{AgentEvent, Completeness, HostEvent, HostEventKind, KernelHint};
 pub use parser::{ParserSpec, Tool};
 pub use seats::{Seats, SeatsError};
 pub use task::{

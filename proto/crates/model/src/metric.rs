@@ -1,9 +1,11 @@
-//! What is measured: samples, doubts about them, and what one task's output gave.
+//! What is measured: samples, and what one task's output gave.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::Doubt;
 
 /// Which way a metric improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,60 +26,6 @@ pub struct Sample {
     pub value: f64,
     /// Unit as printed in tables: `s`, `conn/s`, `bytes`, `1` for a plain count or ratio.
     pub unit: String,
-}
-
-/// A reason to mark a number as suspect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Doubt {
-    /// What kind of doubt.
-    pub kind: DoubtKind,
-    /// The figures behind it, for a footnote.
-    pub detail: String,
-}
-
-/// Kinds of doubt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DoubtKind {
-    /// Figures of one output contradict each other.
-    Inconsistent,
-    /// The client used its whole CPU (or ran out of its own resources), so the number is the client's, not the server's.
-    ClientSaturated,
-    /// The tool completed only part of the work.
-    Incomplete,
-    /// The kernel dropped or delayed connections (listen queue, retransmissions).
-    Network,
-    /// Clients did not start together.
-    StartSkew,
-    /// It passed only when tried again after an `ng`.
-    PassedOnRetry,
-    /// Output was cut at its limit, so the parser saw part of it.
-    OutputCut,
-    /// Processes were left over and had to be killed after the task had ended.
-    Leftovers,
-    /// A server lost some of its processes while it was measured.
-    WorkerLost,
-    /// A task left the CPUs that its cell asks for while it ran.
-    LeftCpus,
-}
-
-impl DoubtKind {
-    /// The word used in tables, stores and exports.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Inconsistent => "inconsistent",
-            Self::ClientSaturated => "client-saturated",
-            Self::Incomplete => "incomplete",
-            Self::Network => "network",
-            Self::StartSkew => "start-skew",
-            Self::PassedOnRetry => "passed-on-retry",
-            Self::OutputCut => "output-cut",
-            Self::Leftovers => "leftovers",
-            Self::WorkerLost => "worker-lost",
-            Self::LeftCpus => "left-cpus",
-        }
-    }
 }
 
 /// What a parser found in the output of one task.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttemptId, NgCause, TaskEvent};
+use crate::{AttemptId, DoubtKind, NgCause, TaskEvent};
 
 /// Anything that an agent reports: the events of tasks and of the host have one numbering.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,19 +93,10 @@ pub enum HostEventKind {
 pub enum KernelHint {
     /// The system under test failed in this way.
     Ng(NgCause),
-    /// The number is in doubt, by this word.
-    Doubt(String),
+    /// The number is in doubt.
+    Doubt(DoubtKind),
     /// Nothing by itself.
     Nothing,
-}
-
-/// A reason to doubt what was measured, found in the samples of the sensors.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SensorFlag {
-    /// Its kind: `listen-queue`, `steal`, ...
-    pub kind: String,
-    /// The counter and its figures, for a footnote.
-    pub text: String,
 }
 
 /// How much of the evidence of an attempt could be collected.

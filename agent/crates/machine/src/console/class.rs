@@ -53,50 +53,9 @@ pub enum Hint {
     /// The kernel that the cell asks for does not run here.
     Missing(MissingCause),
     /// The number is in doubt.
-    Doubt(Concern),
+    Doubt(DoubtKind),
     /// Nothing by itself.
     Nothing,
-}
-
-/// Why a number that was measured beside a kernel message is in doubt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Concern {
-    /// The kernel warned of something that ought not to happen.
-    KernelWarning,
-    /// Memory ran out.
-    Memory,
-    /// Connections or packets were refused because a table or queue was full.
-    Network,
-    /// The clock that durations are measured with was found to be wrong.
-    Clock,
-    /// CPUs were slowed down because of heat.
-    Throttled,
-    /// Hardware, a device or a file system failed.
-    Hardware,
-}
-
-impl Concern {
-    /// The word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::KernelWarning => "kernel-warning",
-            Self::Memory => "memory",
-            Self::Network => "network",
-            Self::Clock => "clock",
-            Self::Throttled => "throttled",
-            Self::Hardware => "hardware",
-        }
-    }
-
-    /// The kind of doubt in verdicts, where there is one.
-    #[must_use]
-    pub fn doubt_kind(self) -> Option<DoubtKind> {
-        match self {
-            Self::Network => Some(DoubtKind::Network),
-            Self::KernelWarning | Self::Memory | Self::Clock | Self::Throttled | Self::Hardware => None,
-        }
-    }
 }
 
 /// How much of what follows belongs to a report.
@@ -155,7 +114,7 @@ classes! {
     /// A CPU did not answer another's call.
     CsdStall => "CSD_STALL", Fatal, Trace, LOCKUP;
     /// An expedited grace period of RCU took long; its limit is short on some kernels.
-    RcuStallExp => "RCU_STALL_EXP", MaybeBug, Trace, Hint::Doubt(Concern::KernelWarning);
+    RcuStallExp => "RCU_STALL_EXP", MaybeBug, Trace, Hint::Doubt(DoubtKind::KernelWarning);
     /// A grace period of RCU did not end.
     RcuStall => "RCU_STALL", Fatal, Trace, LOCKUP;
     /// A task slept uninterruptibly for minutes.
@@ -175,17 +134,17 @@ classes! {
     /// An asynchronous abort of an arm64 CPU.
     Arm64Serror => "ARM64_SERROR", Fatal, Trace, PANIC;
     /// A machine check.
-    Mce => "MCE", Hardware, Line, Hint::Doubt(Concern::Hardware);
+    Mce => "MCE", Hardware, Line, Hint::Doubt(DoubtKind::Hardware);
     /// An error that hardware or firmware reported.
-    HwError => "HW_ERROR", Hardware, Line, Hint::Doubt(Concern::Hardware);
+    HwError => "HW_ERROR", Hardware, Line, Hint::Doubt(DoubtKind::Hardware);
     /// Memory was used out of bounds or after it was freed.
     Kasan => "KASAN", Bug, Trace, OOPS;
     /// Two CPUs raced for data.
-    Kcsan => "KCSAN", Warning, Trace, Hint::Doubt(Concern::KernelWarning);
+    Kcsan => "KCSAN", Warning, Trace, Hint::Doubt(DoubtKind::KernelWarning);
     /// Memory was used out of bounds or after it was freed, found by sampling.
     Kfence => "KFENCE", Bug, Trace, OOPS;
     /// Memory of the kernel that nothing points to.
-    Leak => "LEAK", Warning, Line, Hint::Doubt(Concern::KernelWarning);
+    Leak => "LEAK", Warning, Line, Hint::Doubt(DoubtKind::KernelWarning);
     /// Memory was used that nothing had written.
     Kmsan => "KMSAN", Bug, Trace, OOPS;
     /// Behaviour that C leaves undefined.
@@ -209,31 +168,31 @@ classes! {
     /// Locks are taken in an order that can deadlock.
     Lockdep => "LOCKDEP", Bug, Trace, OOPS;
     /// A condition that ought not to occur.
-    Warn => "WARN", Warning, Trace, Hint::Doubt(Concern::KernelWarning);
+    Warn => "WARN", Warning, Trace, Hint::Doubt(DoubtKind::KernelWarning);
     /// The line that opens such reports, with nothing after it that says which.
-    WarnMarker => "WARN(marker)", Warning, Trace, Hint::Doubt(Concern::KernelWarning);
+    WarnMarker => "WARN(marker)", Warning, Trace, Hint::Doubt(DoubtKind::KernelWarning);
     /// An interrupt that no driver claims.
     Irq => "IRQ", Bug, Trace, OOPS;
     /// A network device that is still referenced when it goes.
     NetdevLeak => "NETDEV_LEAK", Bug, Line, OOPS;
     /// A network card stopped sending.
-    Nic => "NIC", Hardware, Trace, Hint::Doubt(Concern::Hardware);
+    Nic => "NIC", Hardware, Trace, Hint::Doubt(DoubtKind::Hardware);
     /// Processes were killed because memory ran out.
-    Oom => "OOM", Invalid, Trace, Hint::Doubt(Concern::Memory);
+    Oom => "OOM", Invalid, Trace, Hint::Doubt(DoubtKind::Memory);
     /// Memory could not be allocated.
-    AllocFail => "ALLOC_FAIL", Invalid, Trace, Hint::Doubt(Concern::Memory);
+    AllocFail => "ALLOC_FAIL", Invalid, Trace, Hint::Doubt(DoubtKind::Memory);
     /// A listen queue overflowed.
-    AcceptOverflow => "ACCEPT_OVERFLOW", Invalid, Line, Hint::Doubt(Concern::Network);
+    AcceptOverflow => "ACCEPT_OVERFLOW", Invalid, Line, Hint::Doubt(DoubtKind::ListenQueue);
     /// A table of connections, routes or files is full.
-    TableFull => "TABLE_FULL", Invalid, Line, Hint::Doubt(Concern::Network);
+    TableFull => "TABLE_FULL", Invalid, Line, Hint::Doubt(DoubtKind::TableFull);
     /// A clock was found to be wrong.
-    ClockUnstable => "CLOCK_UNSTABLE", Invalid, Line, Hint::Doubt(Concern::Clock);
+    ClockUnstable => "CLOCK_UNSTABLE", Invalid, Line, Hint::Doubt(DoubtKind::Clock);
     /// CPUs were slowed down because of heat.
-    Throttle => "THROTTLE", Invalid, Line, Hint::Doubt(Concern::Throttled);
+    Throttle => "THROTTLE", Invalid, Line, Hint::Doubt(DoubtKind::Throttling);
     /// A file system is damaged.
-    FsError => "FS_ERROR", Hardware, Line, Hint::Doubt(Concern::Hardware);
+    FsError => "FS_ERROR", Hardware, Line, Hint::Doubt(DoubtKind::Hardware);
     /// A disk failed.
-    IoError => "IO_ERROR", Hardware, Line, Hint::Doubt(Concern::Hardware);
+    IoError => "IO_ERROR", Hardware, Line, Hint::Doubt(DoubtKind::Hardware);
     /// A kernel started that nobody asked for.
     UnexpectedReboot => "UNEXPECTED_REBOOT", Fatal, Line, Hint::Ng(NgCause::UnexpectedReboot);
     /// Less is reported from now on.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use drover_model::NgCause;
+use drover_model::{DoubtKind, NgCause};
 
 use super::{
-    class::{Class, Concern, Hint, Severity, Shape},
+    class::{Class, Hint, Severity, Shape},
     death::{Deaths, Moment},
     excerpt::{AFTER_LINES, Excerpt, Recent, TRACE_LINES, kept},
     finding::{Finding, Findings, Stored},
@@ -152,18 +152,18 @@ impl Classifier {
             .or_else(|| first(|hint| matches!(hint, Hint::Doubt(_))))
     }
 
-    /// Every concern that was found, once, with the first finding of it.
+    /// Every reason for doubt that was found, once, with the first finding of it.
     #[must_use]
-    pub fn concerns(&self) -> Vec<(Concern, &Finding)> {
-        let mut concerns: Vec<(Concern, &Finding)> = Vec::new();
+    pub fn doubts(&self) -> Vec<(DoubtKind, &Finding)> {
+        let mut doubts: Vec<(DoubtKind, &Finding)> = Vec::new();
         for finding in self.findings() {
-            if let Hint::Doubt(concern) = finding.hint()
-                && !concerns.iter().any(|(known, _)| *known == concern)
+            if let Hint::Doubt(doubt) = finding.hint()
+                && !doubts.iter().any(|(known, _)| *known == doubt)
             {
-                concerns.push((concern, finding));
+                doubts.push((doubt, finding));
             }
         }
-        concerns
+        doubts
     }
 }
 

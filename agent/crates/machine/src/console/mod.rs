@@ -40,7 +40,7 @@ mod matcher;
 mod patterns;
 mod prefix;
 
-pub use class::{Class, Concern, Hint, Severity};
+pub use class::{Class, Hint, Severity};
 pub use classifier::Classifier;
 pub use excerpt::{AFTER_LINES, BEFORE_LINES, EXCERPT_MAX, Excerpt, KEPT_LINE_MAX, TRACE_LINES};
 pub use finding::{BUG_MAX, FATAL_MAX, Finding, OTHER_MAX, THEN_MAX};

@@ -2,9 +2,9 @@
 
 use std::{fs, io};
 
-use drover_model::NgCause;
+use drover_model::{DoubtKind, NgCause};
 
-use crate::console::{Concern, Hint};
+use crate::console::Hint;
 
 /// Where the kernel shows its taint.
 pub const TAINT_FILE: &str = "/proc/sys/kernel/tainted";
@@ -65,8 +65,8 @@ impl Taint {
         match self.letter {
             'D' | 'B' => Hint::Ng(NgCause::Oops),
             'L' => Hint::Ng(NgCause::Lockup),
-            'W' => Hint::Doubt(Concern::KernelWarning),
-            'M' => Hint::Doubt(Concern::Hardware),
+            'W' => Hint::Doubt(DoubtKind::KernelWarning),
+            'M' => Hint::Doubt(DoubtKind::Hardware),
             _ => Hint::Nothing,
         }
     }
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn expect_an_ng_when_the_kernel_died_or_locked_up() {
         let hints: Vec<Hint> = taints(1 << 7 | 1 << 9 | 1 << 12 | 1 << 14).map(Taint::hint).collect();
-        let doubt = Hint::Doubt(Concern::KernelWarning);
+        let doubt = Hint::Doubt(DoubtKind::KernelWarning);
         assert_eq!(hints, [Hint::Ng(NgCause::Oops), doubt, Hint::Nothing, Hint::Ng(NgCause::Lockup)]);
     }
 

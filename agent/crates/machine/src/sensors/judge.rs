@@ -1,7 +1,8 @@
-//! Looks for reasons to doubt what was measured meanwhile. Pure: a window of samples in, findings out.
+//! Looks for reasons to doubt what was measured meanwhile. Pure: a window of samples in, doubts out.
+
+use drover_model::{Doubt, DoubtKind};
 
 use super::{
-    flag::Flag,
     rates::{Delta, delta},
     sample::{Sample, Value},
     schema::{Schema, SeriesId},
@@ -35,44 +36,35 @@ impl Default for Context {
     }
 }
 
-/// A reason for doubt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Its kind.
-    pub flag: Flag,
-    /// The counter and its figures, for a footnote.
-    pub text: String,
-}
-
 /// Counters that should not move at all, with what it means if they do.
-const STILL: [(&str, Flag, &str); 9] = [
-    ("netstat.TcpExt.ListenOverflows", Flag::ListenQueue, "connections met a full listen queue"),
-    ("netstat.TcpExt.ListenDrops", Flag::ListenQueue, "connections were dropped by listeners"),
-    ("netstat.TcpExt.TCPSynRetrans", Flag::SynRetransmits, "SYNs were sent again"),
-    ("netstat.TcpExt.SyncookiesSent", Flag::SynCookies, "SYN cookies were sent"),
-    ("netstat.TcpExt.TCPTimeWaitOverflow", Flag::TimeWaitOverflow, "sockets found no room in TIME_WAIT"),
-    ("vmstat.pswpin", Flag::Swap, "pages were swapped in"),
-    ("vmstat.pswpout", Flag::Swap, "pages were swapped out"),
-    ("vmstat.oom_kill", Flag::OomKill, "processes were killed for want of memory"),
-    ("softnet.dropped", Flag::SoftnetDrops, "received packets were dropped"),
+const STILL: [(&str, DoubtKind, &str); 9] = [
+    ("netstat.TcpExt.ListenOverflows", DoubtKind::ListenQueue, "connections met a full listen queue"),
+    ("netstat.TcpExt.ListenDrops", DoubtKind::ListenQueue, "connections were dropped by listeners"),
+    ("netstat.TcpExt.TCPSynRetrans", DoubtKind::SynRetransmits, "SYNs were sent again"),
+    ("netstat.TcpExt.SyncookiesSent", DoubtKind::SynCookies, "SYN cookies were sent"),
+    ("netstat.TcpExt.TCPTimeWaitOverflow", DoubtKind::TimeWaitOverflow, "sockets found no room in TIME_WAIT"),
+    ("vmstat.pswpin", DoubtKind::Swap, "pages were swapped in"),
+    ("vmstat.pswpout", DoubtKind::Swap, "pages were swapped out"),
+    ("vmstat.oom_kill", DoubtKind::OomKill, "processes were killed for want of memory"),
+    ("softnet.dropped", DoubtKind::SoftnetDrops, "received packets were dropped"),
 ];
 
 /// What gives reason for doubt in a window of samples, in order of time. Series that are absent give none. `schema` is the one of the last sample.
 #[must_use]
-pub fn judge(schema: &Schema, window: &[Sample], context: &Context) -> Vec<Finding> {
+pub fn judge(schema: &Schema, window: &[Sample], context: &Context) -> Vec<Doubt> {
     let window = Window { schema, samples: window };
-    let mut findings = Vec::new();
-    for (name, flag, meaning) in STILL {
+    let mut doubts = Vec::new();
+    for (name, kind, meaning) in STILL {
         if let Some(grown) = window.grown(name).filter(|grown| *grown > 0.0) {
-            findings.push(Finding { flag, text: format!("{grown} {meaning} ({name})") });
+            doubts.push(Doubt { kind, detail: format!("{grown} {meaning} ({name})") });
         }
     }
-    throttling(&window, &mut findings);
-    cpu_time(&window, context, &mut findings);
-    frequency(&window, context, &mut findings);
-    open_files(&window, context, &mut findings);
-    tainted(&window, &mut findings);
-    findings
+    throttling(&window, &mut doubts);
+    cpu_time(&window, context, &mut doubts);
+    frequency(&window, context, &mut doubts);
+    open_files(&window, context, &mut doubts);
+    tainted(&window, &mut doubts);
+    doubts
 }
 
 struct Window<'a> {
@@ -125,19 +117,19 @@ impl Window<'_> {
     }
 }
 
-fn throttling(window: &Window<'_>, findings: &mut Vec<Finding>) {
+fn throttling(window: &Window<'_>, doubts: &mut Vec<Doubt>) {
     for end in [".core_throttles", ".package_throttles"] {
         for (cpu, id) in window.matching("cpu.", end) {
             if let Some(grown) = window.grown_of(id).filter(|grown| *grown > 0.0) {
                 let text = format!("CPU {cpu} was throttled {grown} times (cpu.{cpu}{end})");
-                findings.push(Finding { flag: Flag::Throttling, text });
+                doubts.push(Doubt { kind: DoubtKind::Throttling, detail: text });
             }
         }
     }
 }
 
 /// Steal and foreign load.
-fn cpu_time(window: &Window<'_>, context: &Context, findings: &mut Vec<Finding>) {
+fn cpu_time(window: &Window<'_>, context: &Context, doubts: &mut Vec<Doubt>) {
     if let Some((total, steal)) = window.ticks("all", &["steal"])
         && steal / total > context.steal_share
     {
@@ -146,7 +138,7 @@ fn cpu_time(window: &Window<'_>, context: &Context, findings: &mut Vec<Finding>)
             percent(steal / total),
             percent(context.steal_share),
         );
-        findings.push(Finding { flag: Flag::Steal, text });
+        doubts.push(Doubt { kind: DoubtKind::Steal, detail: text });
     }
     let Some((total, busy)) = window.ticks("all", &["user", "nice", "system"]) else { return };
     let tasks = ["task.", "agent."].into_iter().flat_map(|start| {
@@ -165,11 +157,11 @@ fn cpu_time(window: &Window<'_>, context: &Context, findings: &mut Vec<Finding>)
             percent(foreign),
             percent(context.foreign_share),
         );
-        findings.push(Finding { flag: Flag::ForeignLoad, text });
+        doubts.push(Doubt { kind: DoubtKind::ForeignLoad, detail: text });
     }
 }
 
-fn frequency(window: &Window<'_>, context: &Context, findings: &mut Vec<Finding>) {
+fn frequency(window: &Window<'_>, context: &Context, doubts: &mut Vec<Doubt>) {
     for (cpu, id) in window.matching("cpu.", ".khz") {
         let idle = window.ticks(cpu, &["idle"]);
         if idle.is_none_or(|(total, idle)| 1.0 - idle / total < context.busy_share) {
@@ -184,12 +176,12 @@ fn frequency(window: &Window<'_>, context: &Context, findings: &mut Vec<Finding>
                 high / 1000.0,
                 percent(context.frequency_change),
             );
-            findings.push(Finding { flag: Flag::FrequencyChange, text });
+            doubts.push(Doubt { kind: DoubtKind::FrequencyChange, detail: text });
         }
     }
 }
 
-fn open_files(window: &Window<'_>, context: &Context, findings: &mut Vec<Finding>) {
+fn open_files(window: &Window<'_>, context: &Context, doubts: &mut Vec<Doubt>) {
     for (task, id) in window.matching("task.", ".most_fds") {
         let Some(limit_id) = window.schema.find(&format!("task.{task}.most_fds_limit")) else { continue };
         let pairs = window.samples.iter().filter_map(|sample| {
@@ -198,18 +190,18 @@ fn open_files(window: &Window<'_>, context: &Context, findings: &mut Vec<Finding
         });
         if let Some((fds, limit)) = pairs.max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1))) {
             let text = format!("a process of {task} had {fds} of {limit} files open (task.{task}.most_fds)");
-            findings.push(Finding { flag: Flag::FdLimit, text });
+            doubts.push(Doubt { kind: DoubtKind::FdLimit, detail: text });
         }
     }
 }
 
-fn tainted(window: &Window<'_>, findings: &mut Vec<Finding>) {
+fn tainted(window: &Window<'_>, doubts: &mut Vec<Doubt>) {
     let Some(id) = window.schema.find("kernel.tainted") else { return };
     let mut values = window.values(id);
     let Some(first) = values.next() else { return };
     if let Some(changed) = values.find(|value| *value != first) {
         let text = format!("kernel.tainted changed from {} to {}", first.as_f64(), changed.as_f64());
-        findings.push(Finding { flag: Flag::Tainted, text });
+        doubts.push(Doubt { kind: DoubtKind::Tainted, detail: text });
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod fields;
 mod files;
 mod measure;
 mod metric;
+mod observe;
 mod policy;
 mod ready;
 mod role;
@@ -19,6 +20,7 @@ pub(crate) mod value;
 
 pub(crate) use axes::{AxisDraft, ExcludeDraft, values_of};
 pub(crate) use fields::Problems;
+pub(crate) use observe::words as doubt_words;
 pub(crate) use policy::MAX_CELLS;
 pub(crate) use root::{Draft, root};
 pub(crate) use soak::SoakDraft;

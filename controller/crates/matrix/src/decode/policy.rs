@@ -7,7 +7,7 @@ use drover_model::Name;
 use super::{
     axes::Axes,
     fields::{self, Fields, Problems},
-    units, value,
+    observe, units, value,
 };
 use crate::{
     keys,
@@ -45,6 +45,8 @@ pub(crate) fn policy(root: &Fields<'_>, problems: &mut Problems) -> Policy {
     let spread = root.get("spread").and_then(|node| value::choice(node, "`spread`", &SPREADS, problems));
     let mix_hosts = root.get("mix_hosts").and_then(|node| value::boolean(node, "`mix_hosts`", problems));
     let skew_limit = root.get("skew_limit").and_then(|node| units::duration(node, "`skew_limit`", problems));
+    let observe = observe::observe(root.get("observe"), problems);
+    let doubts = observe::weights(root.get("doubt"), problems);
     Policy {
         repeat,
         order: order.unwrap_or_default(),
@@ -55,6 +57,8 @@ pub(crate) fn policy(root: &Fields<'_>, problems: &mut Problems) -> Policy {
         spread: spread.unwrap_or_default(),
         mix_hosts: mix_hosts.unwrap_or(false),
         skew_limit: skew_limit.unwrap_or(DEFAULT_SKEW_LIMIT),
+        observe,
+        doubts,
     }
 }
 

@@ -7,7 +7,7 @@ use drover_model::{AttemptId, ErrorCause, Name, TaskId, Verdict};
 use super::{Scheduler, site};
 use crate::{
     CollectOutcome, Effect, Effects, TaskChange,
-    attempt::{Attempt, Gate, Origin, Reach, Stage, Status, Storing},
+    attempt::{Attempt, Gate, Origin, Reach, Stage, Status, Storing, Task},
     host::HostState,
     past::Draw,
     retry,
@@ -124,6 +124,27 @@ impl Scheduler {
             attempt.order_stop(site!(self, lane, now), index, effects);
         }
         self.advance(now, task.attempt, false, effects);
+    }
+
+    /// The kernel of a host failed while an attempt ran there. Too late for one whose verdict is on its way to the store.
+    pub(super) fn kernel_failed(
+        &mut self,
+        now: Duration,
+        host: &Name,
+        id: AttemptId,
+        failure: Failure,
+        effects: &mut Effects,
+    ) {
+        let Some(host) = self.host_index(host) else { return };
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        let Some(lane) = attempt.lane else { return };
+        let of_task = &self.lanes[lane].crew.of_task;
+        let ran_there =
+            |(task, entry): (usize, &Task)| of_task[task] == host && entry.status > Status::Pending;
+        if !attempt.is_being_stored() && attempt.tasks.iter().enumerate().any(ran_there) {
+            attempt.fail(failure);
+            self.advance(now, id, false, effects);
+        }
     }
 
     /// The tasks of an attempt are over: has their outputs fetched, if there are any.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use drover_model::{AttemptId, EndKind, Name, Seats, TaskId, TrialId};
+use drover_model::{AttemptId, EndKind, Name, NgCause, Seats, TaskId, TrialId};
 use drover_sched::{
     CollectOutcome, Effect, Effects, Ending, Event, Group, KnownTask, PastAttempt, Plan, Reconnect, RoleKind,
     RoleShape, Scheduler, StatusPolicy, TaskChange,
@@ -188,6 +188,11 @@ impl Desk {
 
     pub fn ended_with(&mut self, id: &str, ending: Ending) -> Vec<String> {
         self.sees(Event::TaskChanged { task: task(id), change: TaskChange::Ended(ending) })
+    }
+
+    pub fn kernel_failed(&mut self, host: &str, id: &str, cause: NgCause) -> Vec<String> {
+        let detail = "soft lockup - CPU#1 stuck".to_owned();
+        self.sees(Event::KernelFailed { host: name(host), attempt: attempt(id), cause, detail })
     }
 
     pub fn collected(&mut self, id: &str, outcome: CollectOutcome) -> Vec<String> {

@@ -5,6 +5,7 @@
 mod desk;
 mod endings;
 mod hosts;
+mod kernel;
 mod life;
 mod retries;
 mod seats;

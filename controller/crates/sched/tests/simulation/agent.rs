@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drover_model::{AttemptId, EndKind, NotStarted, TaskId};
-use drover_sched::{Ending, KnownTask, TaskChange};
+use drover_model::{AttemptId, EndKind, Name, NgCause, NotStarted, TaskId};
+use drover_sched::{Ending, Event, KnownTask, TaskChange};
 
 use crate::rng::Rng;
 
@@ -46,6 +46,35 @@ struct Task {
     may_pass: Option<(u64, u64)>,
 }
 
+/// What an agent reports.
+#[derive(Clone, Debug)]
+pub enum Report {
+    Task(TaskId, TaskChange),
+    Kernel(AttemptId, NgCause),
+}
+
+impl Report {
+    fn attempt(&self) -> AttemptId {
+        match self {
+            Self::Task(task, _) => task.attempt,
+            Self::Kernel(attempt, _) => *attempt,
+        }
+    }
+
+    /// As a controller hears it from this host.
+    pub fn event(&self, host: &Name) -> Event {
+        match self {
+            Self::Task(task, change) => Event::TaskChanged { task: task.clone(), change: change.clone() },
+            Self::Kernel(attempt, cause) => Event::KernelFailed {
+                host: host.clone(),
+                attempt: *attempt,
+                cause: *cause,
+                detail: "of the world".to_owned(),
+            },
+        }
+    }
+}
+
 /// A host and its agent. The spool survives a crash of the agent; a reboot clears it.
 #[derive(Debug, Default)]
 pub struct Agent {
@@ -57,7 +86,7 @@ pub struct Agent {
     /// Another run holds the host.
     pub taken: bool,
     /// Events by sequence number.
-    pub spool: BTreeMap<u64, (TaskId, TaskChange)>,
+    pub spool: BTreeMap<u64, Report>,
     last_seq: u64,
     tasks: BTreeMap<TaskId, Task>,
     /// Attempts that something happened to for which nobody but the world is to blame.
@@ -72,8 +101,21 @@ pub struct Agent {
 
 impl Agent {
     fn say(&mut self, task: &TaskId, change: TaskChange) {
+        self.report(Report::Task(task.clone(), change));
+    }
+
+    fn report(&mut self, report: Report) {
         self.last_seq += 1;
-        self.spool.insert(self.last_seq, (task.clone(), change));
+        self.spool.insert(self.last_seq, report);
+    }
+
+    /// The kernel says that it failed, maybe a little after the last task of the attempt has ended.
+    pub fn fail_kernel(&mut self, rng: &mut Rng, causes: &[NgCause]) {
+        let known: Vec<AttemptId> = self.tasks.keys().map(|task| task.attempt).collect();
+        if let Some(attempt) = known.last().copied().filter(|_| self.runs) {
+            self.harmed.insert(attempt);
+            self.report(Report::Kernel(attempt, causes[rng.below(causes.len())]));
+        }
     }
 
     pub fn known(&self) -> Vec<KnownTask> {
@@ -151,7 +193,7 @@ impl Agent {
             return Err(format!("{attempt} is forgotten while it runs"));
         }
         self.tasks.retain(|id, _| id.attempt != attempt);
-        self.spool.retain(|_, (id, _)| id.attempt != attempt);
+        self.spool.retain(|_, report| report.attempt() != attempt);
         Ok(())
     }
 

@@ -39,6 +39,12 @@ pub fn of_effect(world: &World, controller: &Controller, effect: &Effect) -> Hol
         Effect::Collect { attempt, .. } => {
             holds(!world.store.contains_key(attempt), || format!("{attempt} is collected again"))
         }
+        Effect::StoreAttempt { attempt, verdict, .. } => {
+            let failed = controller.kernel_failed.contains(attempt);
+            holds(!failed || !verdict.outcome().has_number(), || {
+                format!("{attempt} has a number, and a kernel failed in it")
+            })
+        }
         Effect::ForgetAttempts { attempts, .. } => {
             attempts.iter().try_for_each(|id| invariant_stored_before_forgotten(world, *id))
         }

@@ -24,13 +24,15 @@ const HISTORIES: u64 = 20_000;
 const KEPT: [u64; 6] = [356, 15_019, 17_638, 36_081, 49_837, 96_758];
 
 /// Verdicts, causes and ends that a few hundred histories must come across, or they prove little.
-const TO_BE_REACHED: [&str; 26] = [
+const TO_BE_REACHED: [&str; 28] = [
     "ok",
     "suspect",
     "ng",
     "error",
     "missing",
     "crash",
+    "lockup",
+    "oops",
     "not-ready",
     "timeout",
     "unexpected-reboot",

@@ -32,6 +32,10 @@ pub struct Controller {
     /// Attempts begun by this controller, or ordered to be collected, and not known to be stored.
     pub begun: BTreeSet<AttemptId>,
     pub unstored: BTreeSet<AttemptId>,
+    /// Attempts whose verdicts were ordered to be stored.
+    pub decided: BTreeSet<AttemptId>,
+    /// Attempts that a kernel was said to have failed in, before that.
+    pub kernel_failed: BTreeSet<AttemptId>,
     /// Attempts of which tasks were ordered to be killed.
     pub killed: BTreeSet<AttemptId>,
     /// By host: the attempt that has it.
@@ -230,10 +234,10 @@ impl World {
         if link.epoch != 0
             && link.epoch == agent.epoch
             && agent.runs
-            && let Some((seq, (task, change))) = agent.spool.range(link.cursor + 1..).next()
+            && let Some((seq, report)) = agent.spool.range(link.cursor + 1..).next()
         {
             link.cursor = *seq;
-            return Some(Event::TaskChanged { task: task.clone(), change: change.clone() });
+            return Some(report.event(&self.hosts[host]));
         }
         let other = controller.from_store.pop_front().or_else(|| controller.late.pop_front());
         other.or_else(|| controller.next_answer())
@@ -244,6 +248,12 @@ impl World {
         match &event {
             Event::TaskChanged { .. } | Event::AttemptStored { .. } | Event::AttemptsJournalled { .. } => {
                 controller.delivered.push(event.clone());
+            }
+            Event::KernelFailed { attempt, .. } => {
+                controller.delivered.push(event.clone());
+                if !controller.decided.contains(attempt) {
+                    controller.kernel_failed.insert(*attempt);
+                }
             }
             _ => {}
         }
@@ -292,6 +302,7 @@ impl World {
             }
             Effect::JournalAttempts { .. } | Effect::StoreAttempt { .. } => {
                 if let Effect::StoreAttempt { attempt, .. } = &effect {
+                    controller.decided.insert(*attempt);
                     controller.let_go(*attempt);
                 }
                 controller.to_store.push_back(effect);

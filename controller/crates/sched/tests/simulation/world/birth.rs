@@ -102,6 +102,8 @@ impl World {
             late: VecDeque::new(),
             begun: BTreeSet::new(),
             unstored: BTreeSet::new(),
+            decided: BTreeSet::new(),
+            kernel_failed: BTreeSet::new(),
             killed: BTreeSet::new(),
             holders: vec![None; self.hosts.len()],
             calls: BTreeMap::new(),

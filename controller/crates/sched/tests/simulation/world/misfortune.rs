@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use drover_model::{AttemptId, Seats, TaskId};
-use drover_sched::TaskChange;
+use drover_model::{AttemptId, NgCause, Seats};
 
 use super::{Controller, Event, Outcome, World};
 
@@ -12,7 +11,7 @@ impl World {
     pub(super) fn misfortune(&mut self, controller: &mut Controller) -> Outcome {
         let host = self.rng.below(self.hosts.len());
         let name = self.hosts[host].clone();
-        match self.rng.below(14) {
+        match self.rng.below(15) {
             0..=2 => self.lose_link(controller, host, "the link is cut")?,
             3 | 4 => {
                 self.lose_link(controller, host, "the agent is killed")?;
@@ -49,6 +48,10 @@ impl World {
                 self.note(|| format!("the controller believes {name} lost"));
                 return self.lose_link(controller, host, "no heartbeat");
             }
+            12 => {
+                self.note(|| format!("the kernel of {name} fails"));
+                self.agents[host].fail_kernel(&mut self.rng, &[NgCause::Lockup, NgCause::Oops]);
+            }
             _ if !controller.delivered.is_empty() => {
                 let again = controller.delivered[self.rng.below(controller.delivered.len())].clone();
                 return self.deliver(controller, again);
@@ -79,11 +82,7 @@ impl World {
         if controller.links[host].granted && self.agents[host].runs {
             let left = self.rng.below(4);
             let unread = self.agents[host].spool.range(controller.links[host].cursor + 1..).take(left);
-            let report = |(task, change): &(TaskId, TaskChange)| Event::TaskChanged {
-                task: task.clone(),
-                change: change.clone(),
-            };
-            controller.late.extend(unread.map(|(_, event)| report(event)));
+            controller.late.extend(unread.map(|(_, report)| report.event(&name)));
         }
         self.cut(controller, host)?;
         controller.links[host].lost = true;

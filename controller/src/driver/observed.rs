@@ -1,0 +1,134 @@
+//! What hosts report of themselves while attempts run on them: reports of the kernel, its taint, what the sensors say.
+
+use std::collections::BTreeMap;
+
+use drover_matrix::{Weight, Weights};
+use drover_model::{AttemptId, Doubt, DoubtKind, HostEvent, HostEventKind, KernelHint, Name};
+use drover_sched::{CollectOutcome, Event};
+
+use super::drive::Driver;
+
+/// Most doubts of one host that are kept for an attempt; a kernel that is broken reports without end.
+const MAX_DOUBTS: usize = 32;
+/// Bytes of a line of the kernel's log that a verdict quotes.
+const MAX_LINE: usize = 300;
+
+/// What one host reported while an attempt ran on it.
+#[derive(Debug, Default)]
+pub struct Observed {
+    /// Its sensors are read: there are samples to fetch and to judge.
+    pub sampled: bool,
+    /// Number of the last report that was taken in: they come again after a reconnection.
+    last_seq: u64,
+    /// From its kernel.
+    doubts: Vec<Doubt>,
+    /// From its samples, once they are judged.
+    pub judged: Vec<Doubt>,
+}
+
+impl Observed {
+    fn doubt(&mut self, kind: DoubtKind, detail: String) {
+        let doubt = Doubt { kind, detail };
+        if self.doubts.len() < MAX_DOUBTS && !self.doubts.contains(&doubt) {
+            self.doubts.push(doubt);
+        }
+    }
+}
+
+impl Driver {
+    /// Takes in what a host reports of itself.
+    pub(super) fn host_reported(&mut self, host: Name, event: HostEvent) {
+        let id = event.attempt;
+        if !self.may_observe(&host, id) {
+            tracing::error!(%host, attempt = %id, "a host reports on an attempt that is not its own");
+            return;
+        }
+        let Some(attempt) = self.attempt_mut(id) else { return };
+        let observed = attempt.observed.entry(host.clone()).or_default();
+        if event.seq <= observed.last_seq {
+            return;
+        }
+        observed.last_seq = event.seq;
+        match event.kind {
+            HostEventKind::Observing { interval, without } => {
+                observed.sampled = true;
+                tracing::debug!(%host, attempt = %id, ?interval, ?without, "is observed");
+            }
+            HostEventKind::Kernel { class, hint, first_line, excerpt, .. } => {
+                tracing::warn!(%host, attempt = %id, class, first_line, excerpt, "the kernel reports");
+                let line = quoted(&first_line);
+                match hint {
+                    KernelHint::Ng(cause) => {
+                        self.feed(Event::KernelFailed { host, attempt: id, cause, detail: line });
+                    }
+                    KernelHint::Doubt(kind) => observed.doubt(kind, format!("the kernel reports: {line}")),
+                    KernelHint::Nothing => {}
+                }
+            }
+            HostEventKind::Tainted { before, after } => {
+                tracing::warn!(%host, attempt = %id, before, after, "the kernel's taint changed");
+                let detail = format!("the kernel became tainted: kernel.tainted was {before} and is {after}");
+                observed.doubt(DoubtKind::Tainted, detail);
+            }
+            HostEventKind::Blind { why } => {
+                tracing::warn!(%host, attempt = %id, why, "the host is not wholly observed");
+            }
+        }
+    }
+
+    /// Whether an attempt is on this host, as far as is known: what one host says counts for no other.
+    fn may_observe(&self, host: &Name, attempt: AttemptId) -> bool {
+        let seats = self.attempts.get(&attempt).and_then(|attempt| attempt.seats.as_ref());
+        seats.is_none_or(|seats| seats.hosts().contains(&host))
+    }
+}
+
+/// A line for people, of bounded length.
+fn quoted(line: &str) -> String {
+    let mut end = line.len().min(MAX_LINE);
+    while !line.is_char_boundary(end) {
+        end -= 1;
+    }
+    line.get(..end).unwrap_or_default().to_owned()
+}
+
+/// All reasons to doubt an attempt that its hosts gave, each once, with the host's name where there are several.
+pub fn doubts(observed: &BTreeMap<Name, Observed>, hosts: usize) -> Vec<Doubt> {
+    let mut all: Vec<Doubt> = Vec::new();
+    for (host, observed) in observed {
+        // The kernel's taint is told by its report and by the samples.
+        let told =
+            |kind| kind == DoubtKind::Tainted && observed.doubts.iter().any(|doubt| doubt.kind == kind);
+        let judged = observed.judged.iter().filter(|doubt| !told(doubt.kind));
+        for doubt in observed.doubts.iter().chain(judged) {
+            let mut doubt = doubt.clone();
+            if hosts > 1 {
+                doubt.detail = format!("{host}: {}", doubt.detail);
+            }
+            if !all.contains(&doubt) {
+                all.push(doubt);
+            }
+        }
+    }
+    all
+}
+
+/// Lets doubts count as the matrix says.
+pub fn weigh(outcome: &mut CollectOutcome, weights: &Weights) {
+    let mut failures = Vec::new();
+    outcome.doubts.retain(|doubt| match weights.of(doubt.kind) {
+        Weight::Suspect => true,
+        Weight::Ignore => {
+            tracing::info!(kind = doubt.kind.as_str(), doubt.detail, "is ignored, as the matrix says");
+            false
+        }
+        Weight::Ng => {
+            failures.push(format!("{}: {}", doubt.kind.as_str(), doubt.detail));
+            true
+        }
+    });
+    if !failures.is_empty() {
+        let failed = outcome.check_failed.take().into_iter().chain(failures);
+        outcome.check_failed = Some(failed.collect::<Vec<_>>().join("; "));
+    }
+}
