@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::BisectArgs;
+
 /// Runs matrices of servers and clients, and says what came out.
 #[derive(Debug, Parser)]
 #[command(name = "drover", version, about, max_term_width = 100)]
@@ -65,6 +67,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Print the table of a run, or export it.
     Report(ReportArgs),
+    /// Find the first bad value of an axis, or the smallest set of toggles that changes the outcome.
+    Bisect(BisectArgs),
     /// Parse the kept outputs of a run again.
     Reparse(ReparseArgs),
     /// Check this machine: what would spoil a measurement, and what to do about it.

@@ -68,6 +68,7 @@ fn execute(command: Command, context: &Context) -> Result<ExitStatus, Failure> {
         Command::List => commands::list(context),
         Command::Show(args) => commands::show(&args, context),
         Command::Report(args) => commands::report(&args, context),
+        Command::Bisect(args) => commands::bisect(&args, context),
         Command::Reparse(args) => commands::reparse(&args, context),
         Command::Hosts(args) => commands::hosts(&args, context),
         Command::Kernels(args) => commands::kernels(&args, context),

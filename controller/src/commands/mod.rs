@@ -1,6 +1,7 @@
 //! One file per command, and what several of them share.
 
 mod attach;
+mod bisect;
 mod check;
 mod completions;
 mod controller;
@@ -21,6 +22,7 @@ mod show;
 mod stop;
 
 pub use attach::attach;
+pub use bisect::{BisectArgs, bisect};
 pub use check::check;
 pub use completions::completions;
 pub use doctor::doctor;

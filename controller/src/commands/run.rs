@@ -28,6 +28,11 @@ use crate::{
 
 /// Runs a matrix from the beginning.
 pub fn run(args: &RunArgs, context: &Context) -> Result<ExitStatus, Failure> {
+    run_as(RunId(uuid::Uuid::now_v7()), args, context)
+}
+
+/// The same under an id that the caller has made.
+pub fn run_as(id: RunId, args: &RunArgs, context: &Context) -> Result<ExitStatus, Failure> {
     if args.detach && !context.global.handover {
         return detach::start(context);
     }
@@ -49,7 +54,6 @@ pub fn run(args: &RunArgs, context: &Context) -> Result<ExitStatus, Failure> {
     }
     let results = ResultsDir::create(&context.global.results).map_err(|e| Failure::infrastructure(&e))?;
     let mut store = SqliteStore::open(&results).map_err(|e| Failure::infrastructure(&e))?;
-    let id = RunId(uuid::Uuid::now_v7());
     let reaching = Reaching::from(&args.hosts);
     let hosts = ready_hosts(&loaded.matrix, source.hosts, reaching, &store, context)?;
     let record = RunRecord { host_file: source.file, ..record(id, args, &options, &loaded, seed) };

@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod attach;
+mod bisect;
 mod commands;
 mod durable;
 mod harness;

@@ -78,6 +78,9 @@ macro_rules! causes {
         pub enum $name { $($(#[$vmeta])* $variant,)* }
 
         impl $name {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
             /// The word used in tables, stores and exports.
             #[must_use]
             pub fn as_str(self) -> &'static str {
