@@ -302,6 +302,9 @@ pub struct ShowArgs {
     pub run: String,
     /// One trial (`c3r1`) or attempt (`c3r1a1`) of it.
     pub trial: Option<String>,
+    /// Print what the sensors of its hosts said, as CSV; only series with this in their names.
+    #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "", requires = "trial")]
+    pub sensors: Option<String>,
 }
 
 #[derive(Debug, Args)]

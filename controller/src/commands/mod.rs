@@ -18,6 +18,7 @@ mod reparse;
 mod report;
 mod requires;
 mod run;
+mod sensors;
 mod show;
 mod stop;
 

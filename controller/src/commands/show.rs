@@ -8,6 +8,7 @@ use drover_store::{AttemptRecord, ResultsDir, RunResults, Store, Stream, TaskRec
 use super::{
     list::state,
     open::{find, open},
+    sensors::print_sensors,
 };
 use crate::{
     Context,
@@ -27,6 +28,9 @@ pub fn show(args: &ShowArgs, context: &Context) -> Result<ExitStatus, Failure> {
         None => show_run(&results, &results_dir, &mut text),
         Some(wanted) => {
             let selected = select(&results, wanted)?;
+            if let Some(part) = &args.sensors {
+                return print_sensors(&selected, part, &results_dir, context);
+            }
             selected.into_iter().for_each(|attempt| show_attempt(&results, attempt, &results_dir, &mut text));
         }
     }
@@ -132,6 +136,9 @@ fn show_attempt(results: &RunResults, attempt: &AttemptRecord, dir: &ResultsDir,
     }
     for (name, value) in &attempt.metrics {
         let _ = writeln!(text, "metric   {name} = {value}");
+    }
+    for host in attempt.hosts.iter().filter(|host| dir.sensors_path(id, host).exists()) {
+        let _ = writeln!(text, "sensors  {} (--sensors shows them)", dir.sensors_path(id, host).display());
     }
     for task in &attempt.tasks {
         show_task(task, text);

@@ -67,7 +67,8 @@ fn expect_what_the_matrix_says_when_it_weighs_a_doubt() {
 fn expect_all_samples_kept_when_the_controller_is_killed() {
     let lab = Lab::new();
     let go = lab.path().join("go");
-    let job = format!("    shell: 'until test -e {}; do sleep 0.05; done; echo rate 1'", go.display());
+    let job =
+        format!("    shell: 'until test -e {}; do sleep 0.05; done; sleep 0.5; echo rate 1'", go.display());
     let matrix = matrix(&lab, &job, "");
     let mut controller = lab.spawn(&["run", &matrix]);
     let observed = lab.agent_dir().join("observed");
@@ -81,4 +82,17 @@ fn expect_all_samples_kept_when_the_controller_is_killed() {
     let run = report["run"]["id"].as_str().unwrap();
     let kept = lab.results().join(format!("runs/{run}/c0r1a1/sensors.local.bin"));
     assert!(kept.metadata().is_ok_and(|meta| meta.len() > 0), "{}", kept.display());
+    let ran = lab.run(&["show", "last", "c0r1", "--sensors", "task.job.0.processes"]).expect(0);
+    let values: Vec<&str> = ran.stdout.lines().skip(1).map(|line| line.rsplit(',').next().unwrap()).collect();
+    assert!(values.len() >= 2 && values.iter().any(|value| *value != "0"), "{}", ran.stdout);
+    let all = lab.run(&["show", "last", "c0r1a1", "--sensors"]).expect(0);
+    let header = "attempt,host,at_unix_us,monotonic_ns,series,unit,kind,value\nc0r1a1,local,";
+    assert!(
+        all.stdout.starts_with(header) && all.stdout.contains(",cpu.all.user_ticks,1/100 s,counter,"),
+        "{}",
+        all.stdout
+    );
+    lab.run(&["show", "last", "c0r1", "--sensors", "no-such-series"]).expect(0);
+    fs::remove_file(kept).unwrap();
+    lab.run(&["show", "last", "c0r1", "--sensors"]).expect(2).says("no samples are kept");
 }

@@ -290,18 +290,16 @@ fn expect_a_child_and_own_process_when_this_machine_is_read() {
     assert_eq!(value(&sensors, &last, "task.cat.processes"), Some(0.0));
 }
 
+fn series(name: &str, kind: SeriesKind) -> Series {
+    Series { name: name.to_owned(), unit: "1".to_owned(), kind, values: ValueType::Unsigned }
+}
+
 /// A schema and a window of two samples: name, first and last value.
 fn window(figures: &[(&str, SeriesKind, u64, u64)]) -> (Schema, Vec<Sample>) {
     let mut schema = Schema::new();
     let (mut first, mut last) = (Sample::new(0, 0), Sample::new(60_000_000_000, 60_000_000));
     for (name, kind, before, after) in figures {
-        let series = Series {
-            name: (*name).to_owned(),
-            unit: "1".to_owned(),
-            kind: *kind,
-            values: ValueType::Unsigned,
-        };
-        let id = schema.add(series).unwrap();
+        let id = schema.add(series(name, *kind)).unwrap();
         first.set(id, Value::Unsigned(*before));
         last.set(id, Value::Unsigned(*after));
     }
@@ -322,11 +320,8 @@ fn expect_the_counter_and_its_figures_when_it_should_not_have_moved() {
     let cases = [
         ("netstat.TcpExt.ListenOverflows", DoubtKind::ListenQueue),
         ("netstat.TcpExt.ListenDrops", DoubtKind::ListenQueue),
-        ("netstat.TcpExt.TCPSynRetrans", DoubtKind::SynRetransmits),
         ("netstat.TcpExt.SyncookiesSent", DoubtKind::SynCookies),
         ("netstat.TcpExt.TCPTimeWaitOverflow", DoubtKind::TimeWaitOverflow),
-        ("vmstat.pswpin", DoubtKind::Swap),
-        ("vmstat.pswpout", DoubtKind::Swap),
         ("vmstat.oom_kill", DoubtKind::OomKill),
         ("softnet.dropped", DoubtKind::SoftnetDrops),
         ("cpu.3.core_throttles", DoubtKind::Throttling),
@@ -369,18 +364,52 @@ fn expect_steal_and_foreign_load_when_shares_are_above_their_limits() {
 
 #[test]
 fn expect_frequency_only_of_busy_cpus_when_it_changes() {
-    let cpu = |idle, khz| {
+    let cpu = |idle: u64, khz: &[u64]| {
+        let mut schema = Schema::new();
+        let mut add = |name, kind| schema.add(series(name, kind)).unwrap();
+        let (user, idle_id) = (add("cpu.1.user_ticks", COUNTER), add("cpu.1.idle_ticks", COUNTER));
+        let khz_id = add("cpu.1.khz", GAUGE);
+        let samples: Vec<Sample> = (0..)
+            .zip(khz)
+            .map(|(number, khz)| {
+                let mut sample = Sample::new(number * 1_000_000_000, 0);
+                sample.set(user, Value::Unsigned(number * 100));
+                sample.set(idle_id, Value::Unsigned(number * idle));
+                sample.set(khz_id, Value::Unsigned(*khz));
+                sample
+            })
+            .collect();
+        judge(&schema, &samples, &Context::default())
+    };
+    let slower = [2_000_000, 2_000_000, 2_000_000, 1_800_000, 1_800_000];
+    assert_eq!(cpu(50, &slower), [], "it was idle for a third of the time");
+    assert_eq!(cpu(10, &[2_000_000, 2_000_000, 1_950_000]), []);
+    let mut once = [2_000_000; 20];
+    once[7] = 1_000_000;
+    assert_eq!(cpu(10, &once), [], "one reading of many says nothing");
+    let doubts = cpu(10, &slower);
+    assert_eq!((doubts.len(), doubts[0].kind), (1, DoubtKind::FrequencyChange));
+    assert!(doubts[0].detail.contains("1800 to 2000 MHz"), "{doubts:?}");
+}
+
+#[test]
+fn expect_syns_and_pages_to_count_when_there_are_many() {
+    let syns = |again: u64, opened: u64| {
         judged(&[
-            ("cpu.1.user_ticks", COUNTER, 0, 100),
-            ("cpu.1.idle_ticks", COUNTER, 0, idle),
-            ("cpu.1.khz", GAUGE, 2_000_000, khz),
+            ("netstat.TcpExt.TCPSynRetrans", COUNTER, 5, 5 + again),
+            ("snmp.Tcp.ActiveOpens", COUNTER, 10, 10 + opened),
         ])
     };
-    assert_eq!(cpu(900, 1_000_000), []);
-    assert_eq!(cpu(10, 1_950_000), []);
-    let findings = cpu(10, 1_800_000);
-    assert_eq!((findings.len(), findings[0].0), (1, DoubtKind::FrequencyChange));
-    assert!(findings[0].1.contains("1800 to 2000 MHz"), "{findings:?}");
+    assert_eq!(syns(10, 10_000), []);
+    let findings = syns(11, 10_000);
+    assert_eq!((findings.len(), findings[0].0), (1, DoubtKind::SynRetransmits));
+    assert!(findings[0].1.contains("11 SYNs") && findings[0].1.contains("10000"), "{findings:?}");
+    assert_eq!(syns(1, 0), []);
+    for name in ["vmstat.pswpin", "vmstat.pswpout"] {
+        assert_eq!(judged(&[(name, COUNTER, 0, 256)]), []);
+        let findings = judged(&[(name, COUNTER, 0, 257)]);
+        assert!(findings[0].0 == DoubtKind::Swap && findings[0].1.contains("257 pages"), "{findings:?}");
+    }
 }
 
 #[test]

@@ -44,6 +44,7 @@ use soak::SoakResult;
 pub use coverage::{Coverage, ExitStatus, exit_status};
 pub use error::ReportError;
 pub use layout::{Axes, LayoutError};
+pub use table_csv::csv_record;
 pub use trials::InconsistentRun;
 
 /// A number as tables print it: four significant digits, thousands separated by commas.

@@ -150,6 +150,15 @@ fn write<'f, W: Write>(
     Ok(())
 }
 
+/// Fields as they stand in a CSV file, safe for spreadsheets, without a line end.
+#[must_use]
+pub fn csv_record<'f>(fields: impl IntoIterator<Item = &'f str>) -> String {
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    // Writing to memory does not fail.
+    let written = write(&mut csv, fields.into_iter()).ok().and_then(|()| csv.into_inner().ok());
+    String::from_utf8_lossy(&written.unwrap_or_default()).trim_end_matches('\n').to_owned()
+}
+
 /// Names of columns, each once: an axis called `hosts` becomes `axis.hosts`.
 struct Columns<'a>(HashSet<Cow<'a, str>>);
 

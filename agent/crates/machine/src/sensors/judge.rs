@@ -13,9 +13,15 @@ use super::{
 pub struct Context {
     /// Share of all CPU time (0 to 1) that the hypervisor gave to others.
     pub steal_share: f64,
-    /// Change of a CPU's frequency, as a share of its highest in the window.
+    /// SYNs sent again, as a share of the connections that were opened: each costs one of them a second, and foreign attempts to
+    /// reach what is not there count as well.
+    pub syn_retransmit_share: f64,
+    /// Pages swapped in or out: some are whenever memory of idle processes is put aside.
+    pub swapped_pages: f64,
+    /// Change of a CPU's frequency, as a share of its highest: between the lowest and the highest tenth of what was seen.
     pub frequency_change: f64,
-    /// A CPU whose frequency counts was busy for at least this share of the window: idle ones clock down, and that is right.
+    /// The frequency of a CPU counts where it was busy for at least this share of the time since the sample before: idle ones clock
+    /// down, and that is right.
     pub busy_share: f64,
     /// Share of all CPU time that neither tasks nor agent nor interrupts used. Processes that lived between two samples and that no
     /// process of the task waited for cannot be told from foreign ones.
@@ -28,8 +34,10 @@ impl Default for Context {
     fn default() -> Self {
         Self {
             steal_share: 0.01,
+            syn_retransmit_share: 0.001,
+            swapped_pages: 256.0,
             frequency_change: 0.05,
-            busy_share: 0.5,
+            busy_share: 0.9,
             foreign_share: 0.05,
             fd_share: 0.9,
         }
@@ -37,14 +45,11 @@ impl Default for Context {
 }
 
 /// Counters that should not move at all, with what it means if they do.
-const STILL: [(&str, DoubtKind, &str); 9] = [
+const STILL: [(&str, DoubtKind, &str); 6] = [
     ("netstat.TcpExt.ListenOverflows", DoubtKind::ListenQueue, "connections met a full listen queue"),
     ("netstat.TcpExt.ListenDrops", DoubtKind::ListenQueue, "connections were dropped by listeners"),
-    ("netstat.TcpExt.TCPSynRetrans", DoubtKind::SynRetransmits, "SYNs were sent again"),
     ("netstat.TcpExt.SyncookiesSent", DoubtKind::SynCookies, "SYN cookies were sent"),
     ("netstat.TcpExt.TCPTimeWaitOverflow", DoubtKind::TimeWaitOverflow, "sockets found no room in TIME_WAIT"),
-    ("vmstat.pswpin", DoubtKind::Swap, "pages were swapped in"),
-    ("vmstat.pswpout", DoubtKind::Swap, "pages were swapped out"),
     ("vmstat.oom_kill", DoubtKind::OomKill, "processes were killed for want of memory"),
     ("softnet.dropped", DoubtKind::SoftnetDrops, "received packets were dropped"),
 ];
@@ -59,6 +64,8 @@ pub fn judge(schema: &Schema, window: &[Sample], context: &Context) -> Vec<Doubt
             doubts.push(Doubt { kind, detail: format!("{grown} {meaning} ({name})") });
         }
     }
+    syn_retransmits(&window, context, &mut doubts);
+    swapping(&window, context, &mut doubts);
     throttling(&window, &mut doubts);
     cpu_time(&window, context, &mut doubts);
     frequency(&window, context, &mut doubts);
@@ -117,6 +124,28 @@ impl Window<'_> {
     }
 }
 
+fn syn_retransmits(window: &Window<'_>, context: &Context, doubts: &mut Vec<Doubt>) {
+    let (sent, opens) = ("netstat.TcpExt.TCPSynRetrans", "snmp.Tcp.ActiveOpens");
+    // Where none was opened, none was late.
+    let Some(opened) = window.grown(opens).filter(|opened| *opened > 0.0) else { return };
+    let Some(again) = window.grown(sent).filter(|again| *again > opened * context.syn_retransmit_share)
+    else {
+        return;
+    };
+    let detail = format!("{again} SYNs were sent again for {opened} connections ({sent}, {opens})");
+    doubts.push(Doubt { kind: DoubtKind::SynRetransmits, detail });
+}
+
+fn swapping(window: &Window<'_>, context: &Context, doubts: &mut Vec<Doubt>) {
+    for (name, where_to) in [("vmstat.pswpin", "in"), ("vmstat.pswpout", "out")] {
+        if let Some(pages) = window.grown(name).filter(|pages| *pages > context.swapped_pages) {
+            let limit = context.swapped_pages;
+            let detail = format!("{pages} pages were swapped {where_to} ({name}, limit {limit})");
+            doubts.push(Doubt { kind: DoubtKind::Swap, detail });
+        }
+    }
+}
+
 fn throttling(window: &Window<'_>, doubts: &mut Vec<Doubt>) {
     for end in [".core_throttles", ".package_throttles"] {
         for (cpu, id) in window.matching("cpu.", end) {
@@ -163,20 +192,28 @@ fn cpu_time(window: &Window<'_>, context: &Context, doubts: &mut Vec<Doubt>) {
 
 fn frequency(window: &Window<'_>, context: &Context, doubts: &mut Vec<Doubt>) {
     for (cpu, id) in window.matching("cpu.", ".khz") {
-        let idle = window.ticks(cpu, &["idle"]);
-        if idle.is_none_or(|(total, idle)| 1.0 - idle / total < context.busy_share) {
-            continue;
-        }
-        let values = || window.values(id).map(Value::as_f64);
-        let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
-        if low <= high && (high - low) / high > context.frequency_change {
-            let text = format!(
-                "CPU {cpu} ran at {:.0} to {:.0} MHz (cpu.{cpu}.khz, limit {} of change)",
+        let mut seen: Vec<f64> = window
+            .samples
+            .windows(2)
+            .filter(|pair| {
+                let time = Window { schema: window.schema, samples: pair }.ticks(cpu, &["idle"]);
+                time.is_some_and(|(total, idle)| 1.0 - idle / total >= context.busy_share)
+            })
+            .filter_map(|pair| Some(pair.last()?.get(id)?.as_f64()))
+            .collect();
+        seen.sort_by(f64::total_cmp);
+        let tenth = seen.len() / 10;
+        let ends = seen.get(tenth).zip(seen.len().checked_sub(tenth + 1).and_then(|last| seen.get(last)));
+        if let Some((low, high)) = ends
+            && (high - low) / high > context.frequency_change
+        {
+            let detail = format!(
+                "CPU {cpu} ran at {:.0} to {:.0} MHz while it was busy (cpu.{cpu}.khz, limit {} of change)",
                 low / 1000.0,
                 high / 1000.0,
                 percent(context.frequency_change),
             );
-            doubts.push(Doubt { kind: DoubtKind::FrequencyChange, detail: text });
+            doubts.push(Doubt { kind: DoubtKind::FrequencyChange, detail });
         }
     }
 }
