@@ -123,11 +123,6 @@ pub(super) async fn live(job: Job<'_>, turn: Turn, orders: &mut Orders, fresh: F
     let Job { agent, spec, outputs, ears } = job;
     let over_at_once =
         |unstarted: Unstarted, at| Lived { end: unstarted.into(), started: at, started_unix_us: unix_us() };
-    if let Some(unstarted) = fresh.wrong_cpus() {
-        let at = fresh.at;
-        kill(agent, &spec.id, fresh.child).await;
-        return over_at_once(unstarted, at);
-    }
     let Fresh { prepared, child, exited, mut pipes, cpus, counters, at } = fresh;
     orders.list_by(child.census().ok());
     if turn.first {

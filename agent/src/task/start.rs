@@ -55,17 +55,9 @@ pub(super) fn start(
         stderr,
     })?;
     let exited = child.pidfd().try_clone_to_owned().and_then(fd::watch).map_err(no_descriptors)?;
-    let cpus = cpus::of_first_process(&child, &spec.id);
+    // Where CPUs were asked for, the start has proven that it has these; by now it may have chosen others.
+    let cpus = prepared.cpus.clone().unwrap_or_else(|| cpus::of_first_process(&child, &spec.id));
     Ok(Fresh { prepared, child, exited, pipes, cpus, counters, at })
-}
-
-impl Fresh {
-    /// Says so if the process does not run on the CPUs that the task asks for.
-    pub(super) fn wrong_cpus(&self) -> Option<Unstarted> {
-        let wanted = self.prepared.cpus.as_ref().filter(|wanted| **wanted != self.cpus)?;
-        let detail = format!("its process may run on CPUs {}, it asks for {wanted}", self.cpus);
-        Some(Unstarted { cause: NotStarted::WrongCpus, detail })
-    }
 }
 
 /// Machine-wide counters as they are now, if the task asks for them.

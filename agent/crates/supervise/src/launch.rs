@@ -11,7 +11,7 @@ use rustix::fs::{Access, AtFlags, CWD};
 
 use crate::{
     CpuSet,
-    sys::{Failure, Step},
+    sys::{Failure, NOT_ALL, Step},
 };
 
 /// What to start.
@@ -193,7 +193,11 @@ pub(crate) fn failure(
         Step::Session => system("make a session")(source),
         Step::Stdio => system("connect its output")(source),
         Step::Directory => SpawnError::WorkingDirectory { path: cwd.to_owned(), source },
-        Step::Affinity => SpawnError::Cpus { cpus: cpus.cloned().unwrap_or_default(), source },
+        Step::Affinity => {
+            let few = || io::Error::other("the kernel lets it use only some of them; is there a cpuset?");
+            let source = if failure.errno == NOT_ALL { few() } else { source };
+            SpawnError::Cpus { cpus: cpus.cloned().unwrap_or_default(), source }
+        }
         Step::Exec => match (source.kind(), interpreter_of(program)) {
             (io::ErrorKind::NotFound, Some(interpreter)) => {
                 SpawnError::NoInterpreter { path: program.to_owned(), interpreter }

@@ -15,6 +15,12 @@ use std::{
 
 use crate::CpuSet;
 
+/// Words of the largest CPU mask that a kernel can be built for (`NR_CPUS` is at most 8192).
+const MOST_CPU_WORDS: usize = 128;
+
+/// The error number of [`Step::Affinity`] when the kernel gave fewer CPUs than were asked for; no error has it.
+pub(crate) const NOT_ALL: c_int = 0;
+
 /// The prepared start of a program.
 pub(crate) struct Image<'a> {
     program: CString,
@@ -157,6 +163,15 @@ pub(crate) unsafe fn prepare(image: &Image<'_>, join: Join, keep: Option<RawFd>)
             let length = size_of_val(words);
             let result = libc::syscall(libc::SYS_sched_setaffinity, 0, length, words.as_ptr());
             check(Step::Affinity, if result < 0 { -1 } else { 0 })?;
+            // Read back here, because the program may choose others as soon as it runs. A cpuset may have left only some.
+            let mut mask = [0_u64; MOST_CPU_WORDS];
+            let length = size_of_val(&mask);
+            let result = libc::syscall(libc::SYS_sched_getaffinity, 0, length, mask.as_mut_ptr());
+            check(Step::Affinity, if result < 0 { -1 } else { 0 })?;
+            let wanted = words.iter().chain(std::iter::repeat(&0));
+            if !mask.iter().zip(wanted).all(|(has, wants)| has == wants) {
+                return Err(Failure { step: Step::Affinity, errno: NOT_ALL });
+            }
         }
         set_signal_mask(0);
     }

@@ -16,7 +16,7 @@ pub(crate) use affinity::affinity_of;
 pub(crate) use clone::{
     CloneError, Entry, Start, exec_failure, open_gate, probe_entry, start_held, start_now,
 };
-pub(crate) use image::{Failure, Image, Step};
+pub(crate) use image::{Failure, Image, NOT_ALL, Step};
 pub(crate) use signal::send_signal;
 pub use urgent::run_first;
 pub(crate) use vfork::VforkStack;

@@ -128,6 +128,11 @@ fn expect_what_is_missing_when_folder_or_cpus_are_not_there() {
         let offline = CpuSet::from_iter([5000]);
         let error = lab.supervisor.spawn(launch("/".as_ref(), Some(&offline))).unwrap_err();
         assert_eq!(error.to_string(), "cannot run on CPUs 5000");
+        // The kernel takes what is there of a set and is silent about the rest.
+        let half = CpuSet::from_iter(allowed_cpus().unwrap().iter().take(1).chain([5000]));
+        let error = lab.supervisor.spawn(launch("/".as_ref(), Some(&half))).unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains("only some of them"), "{source}");
         let bad = Launch { task: "../a", ..launch("/".as_ref(), None) };
         assert!(matches!(lab.supervisor.spawn(bad), Err(SpawnError::Invalid(_))));
     });
