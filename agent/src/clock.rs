@@ -1,10 +1,14 @@
 //! The agent's clocks: `CLOCK_MONOTONIC` for durations and barriers, UTC for stamps.
 //!
 //! A test lab on one machine, where all hosts share the kernel's UTC clock, can make that of an agent wrong: the variable
-//! [`LAB_OFFSET_VARIABLE`] shifts every stamp that the agent makes of UTC (clock probes, events, leases). Nothing but a lab
-//! sets it; it does not touch `CLOCK_MONOTONIC`, which time namespaces can shift.
+//! [`LAB_OFFSET_VARIABLE`] shifts every stamp that the agent makes of UTC (clock probes, events, leases), and so does the
+//! number in the file that [`LAB_FILE_VARIABLE`] names, which can be changed while the agent runs, as a clock is set. Nothing
+//! but a lab sets them; they do not touch `CLOCK_MONOTONIC`, which time namespaces can shift.
+//!
+//! The controller stamps by this clock, too: in a lab on one machine its clock is set with that of its agent.
 
 use std::{
+    path::PathBuf,
     sync::LazyLock,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -14,16 +18,31 @@ use rustix::time::{ClockId, clock_gettime};
 /// Environment variable by which a test lab makes the UTC clock of an agent wrong, in milliseconds, with a sign.
 const LAB_OFFSET_VARIABLE: &str = "DROVER_LAB_CLOCK_OFFSET_MS";
 
-/// What the lab wants, in milliseconds.
-static LAB_OFFSET: LazyLock<i64> = LazyLock::new(|| {
-    let text = std::env::var(LAB_OFFSET_VARIABLE).ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or_default()
+/// Environment variable that names a file with such an offset, which is read for every stamp.
+const LAB_FILE_VARIABLE: &str = "DROVER_LAB_CLOCK_OFFSET_FILE";
+
+/// What the lab wants.
+enum LabOffset {
+    Fixed(i64),
+    File(PathBuf),
+}
+
+static LAB_OFFSET: LazyLock<LabOffset> = LazyLock::new(|| match std::env::var_os(LAB_FILE_VARIABLE) {
+    Some(path) => LabOffset::File(path.into()),
+    None => LabOffset::Fixed(number(std::env::var(LAB_OFFSET_VARIABLE).ok())),
 });
+
+fn number(text: Option<String>) -> i64 {
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or_default()
+}
 
 /// The lab's offset of the UTC clock, in milliseconds; 0 outside of a lab.
 #[must_use]
 pub fn lab_offset_ms() -> i64 {
-    *LAB_OFFSET
+    match &*LAB_OFFSET {
+        LabOffset::Fixed(offset) => *offset,
+        LabOffset::File(path) => number(std::fs::read_to_string(path).ok()),
+    }
 }
 
 /// Time since the Unix epoch, UTC; zero for a clock set before it.

@@ -48,6 +48,7 @@ mod text;
 
 pub use args::main_with_args;
 pub use bridge::BRIDGE_MARK;
+pub use clock::unix_us;
 pub use credentials::{Credentials, CredentialsError, certificate_name, provider};
 pub use dir::{DIR_VARIABLE, DirError, Paths, default_dir, ensure_private};
 pub use own::OwnCommand;

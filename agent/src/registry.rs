@@ -19,7 +19,8 @@ use crate::{
     text::chain,
 };
 
-/// Ended attempts that no controller asked for in this time are forgotten when the agent starts.
+/// Ended attempts that no controller asked for in this time are forgotten when the agent starts, unless their run still holds
+/// the host.
 const RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Most ports that one request may reserve.
@@ -77,14 +78,13 @@ impl Registry {
 
     fn forget_old(&mut self) {
         let horizon = unix_now().saturating_sub(RETENTION).as_micros();
-        let attempts = &self.spool.index().attempts;
-        let old = attempts.iter().filter(|(_, entry)| u128::from(entry.touched_unix_us) < horizon);
+        let holder = self.leases.holder().map(|info| info.run);
+        let attempts = self.spool.index().attempts.iter().filter(|(attempt, _)| Some(attempt.run) != holder);
+        let old = attempts.filter(|(_, entry)| u128::from(entry.touched_unix_us) < horizon);
         let old: Vec<AttemptId> = old.map(|(attempt, _)| *attempt).collect();
         for attempt in old {
             tracing::info!(%attempt, "is forgotten: no controller came back for it in time");
-            if let Err(error) = self.spool.forget(attempt) {
-                tracing::warn!(%attempt, error = %chain(&error), "cannot be forgotten");
-            }
+            self.spool.forget(attempt);
         }
     }
 
@@ -135,13 +135,13 @@ impl Registry {
     /// Gives the host back.
     ///
     /// # Errors
-    /// When the lease is not the present one, tasks run, or it cannot be spooled.
+    /// When the lease is not the present one, or tasks run.
     pub fn release(&mut self, lease: LeaseRef) -> Result<(), Refused> {
         self.leases.check(lease)?;
         if !self.live.is_empty() {
             return Err(Refused::TasksRunning(self.live.len()));
         }
-        self.spool.free()?;
+        self.spool.free();
         tracing::info!(run = %lease.run, "gave the host back");
         self.leases.clear();
         Ok(())
@@ -338,7 +338,7 @@ impl Registry {
     /// Forgets an attempt of the lease's run. Returns whether it was known.
     ///
     /// # Errors
-    /// When the lease is not the present one, tasks of the attempt run, or it cannot be spooled.
+    /// When the lease is not the present one, or tasks of the attempt run.
     pub fn forget(&mut self, lease: LeaseRef, attempt: AttemptId) -> Result<bool, Refused> {
         self.leases.check(lease)?;
         if attempt.run != lease.run {
@@ -350,7 +350,7 @@ impl Registry {
         }
         let Some(entry) = self.spool.index().attempts.get(&attempt) else { return Ok(false) };
         self.ports.release(&entry.ports);
-        self.spool.forget(attempt)?;
+        self.spool.forget(attempt);
         Ok(true)
     }
 
@@ -384,6 +384,7 @@ impl Registry {
 
     /// From now on nothing new is accepted.
     pub fn end(&mut self) {
+        self.spool.settle();
         self.ending = true;
     }
 

@@ -1,12 +1,8 @@
 //! Times for people, and stamps for the store.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-/// Microseconds since the Unix epoch.
-pub fn unix_us() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
-}
+pub use drover_agent::unix_us;
 
 /// Milliseconds since the Unix epoch.
 pub fn unix_ms() -> u64 {

@@ -8,7 +8,9 @@
 //! rounds and reported lines are left out of their events, which say so; all figures stay.
 //!
 //! When the file cannot grow (disk full), an event is kept in memory instead, so that its watchers still get it and a
-//! task still has exactly one end; no new task is accepted then, which bounds that memory.
+//! task still has exactly one end; no new task is accepted then, which bounds that memory. That an attempt is forgotten or
+//! the host given back holds from then on even so, and is made up for as soon as the file can be written; an agent that is
+//! killed before knows them again, which does no harm: whoever takes the host forgets them once more.
 
 use std::{
     fs::{File, OpenOptions},
@@ -51,6 +53,8 @@ pub struct Spool {
     index: Index,
     /// Length beyond which something is left out.
     shed_at: u64,
+    /// The file does not say that something is forgotten, or the host given back.
+    behind: bool,
 }
 
 impl Spool {
@@ -83,7 +87,7 @@ impl Spool {
 
     fn empty(path: PathBuf, file: File) -> Self {
         let length = wide(MAGIC.len());
-        Self { path, file, length, live: 0, index: Index::default(), shed_at: SHED_BYTES }
+        Self { path, file, length, live: 0, index: Index::default(), shed_at: SHED_BYTES, behind: false }
     }
 
     fn replay(&mut self, mut bytes: &[u8]) {
@@ -121,12 +125,10 @@ impl Spool {
         self.note(Note::Lease(grant.clone()))
     }
 
-    /// Records that the host was given back.
-    ///
-    /// # Errors
-    /// When it cannot be written; it did not happen then.
-    pub fn free(&mut self) -> Result<(), SpoolError> {
-        self.note(Note::Free)
+    /// Records that the host was given back, at the latest when the file can be written again.
+    pub fn free(&mut self) {
+        self.settle();
+        self.drop_from(&Note::Free);
     }
 
     /// Records that a task was accepted.
@@ -145,16 +147,36 @@ impl Spool {
         self.note(Note::Ports { attempt, ports, at_unix_us: unix_us() })
     }
 
-    /// Records that all of an attempt is stored elsewhere, and writes the file anew when that leaves most of it unused.
-    ///
-    /// # Errors
-    /// When it cannot be written. The attempt is forgotten until the agent restarts even so.
-    pub fn forget(&mut self, attempt: AttemptId) -> Result<(), SpoolError> {
-        let record = Record::Note(Note::Forgotten(attempt));
-        let appended = self.append(&record);
-        self.live = self.live.saturating_sub(self.index.forget(attempt));
-        self.tidy()?;
-        appended.map(drop)
+    /// Records that all of an attempt is stored elsewhere, at the latest when the file can be written again, and writes the
+    /// file anew when that leaves most of it unused.
+    pub fn forget(&mut self, attempt: AttemptId) {
+        self.settle();
+        self.drop_from(&Note::Forgotten(attempt));
+        if let Err(error) = self.tidy() {
+            tracing::warn!(error = %chain(&error), "the spool cannot be made shorter");
+        }
+    }
+
+    /// Makes up for what could not be written, if it can be written now.
+    pub fn settle(&mut self) {
+        if self.behind
+            && let Err(error) = self.compact(0)
+        {
+            tracing::debug!(error = %chain(&error), "the spool still cannot be written");
+        }
+    }
+
+    /// Takes a note in that leaves something out.
+    fn drop_from(&mut self, note: &Note) {
+        let record = Record::Note(note.clone());
+        if let Err(error) = self.append(&record) {
+            tracing::warn!(error = %chain(&error), ?note, "is not written into the spool until that is possible");
+            self.behind = true;
+        }
+        match note {
+            Note::Forgotten(attempt) => self.live = self.live.saturating_sub(self.index.forget(*attempt)),
+            _ => drop(self.index.apply(&record, Place::File { at: self.length, length: 0 })),
+        }
     }
 
     /// Writes the file anew if that makes it much shorter.
@@ -252,6 +274,7 @@ impl Spool {
     }
 
     fn note(&mut self, note: Note) -> Result<(), SpoolError> {
+        self.settle();
         let record = Record::Note(note);
         let (at, length) = self.append(&record)?;
         self.index.apply(&record, Place::File { at, length });
@@ -462,11 +485,11 @@ mod tests {
             run_one(&mut spool, cell, 60_000);
         }
         for cell in 0..39 {
-            spool.forget(task(cell).attempt).unwrap();
+            spool.forget(task(cell).attempt);
         }
         assert!(std::fs::metadata(&path).unwrap().len() < 2 * MIN_GARBAGE);
         assert_eq!(read(&spool, 1, 1 << 20).len(), 2);
-        spool.forget(task(39).attempt).unwrap();
+        spool.forget(task(39).attempt);
         let again = Spool::open(&path).unwrap();
         assert_eq!(read(&again, 1, 1 << 20), []);
         assert!(again.index().attempts.is_empty());
@@ -484,6 +507,38 @@ mod tests {
         spool.event(event(1, ended(5)));
         assert_eq!(read(&spool, 3, 1 << 20).len(), 1);
         assert!(spool.index().task(&task(1)).unwrap().end.is_some());
+    }
+
+    #[test]
+    fn expect_what_is_forgotten_on_a_full_disk_made_up_for_when_there_is_room_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("spool");
+        let mut spool = Spool::open(&path).unwrap();
+        run_one(&mut spool, 0, 10);
+        run_one(&mut spool, 1, 10);
+        let info = LeaseInfo {
+            run: task(0).attempt.run,
+            epoch: LeaseEpoch(7),
+            holder: "x".into(),
+            since_unix_ms: 1,
+        };
+        spool.lease(&Grant { info, ttl: std::time::Duration::from_secs(1), observe: None }).unwrap();
+        // The file cannot be appended to, and no new one made.
+        spool.file = File::open(&path).unwrap();
+        let obstacle = path.with_extension("new");
+        std::fs::create_dir(&obstacle).unwrap();
+        spool.forget(task(0).attempt);
+        spool.free();
+        assert!(!spool.index().knows(&task(0)) && spool.index().grant.is_none());
+        assert_eq!(read(&spool, 1, 1 << 20).len(), 2);
+        assert!(Spool::open(&path).unwrap().index().knows(&task(0)), "nothing could be written");
+
+        std::fs::remove_dir(&obstacle).unwrap();
+        spool.settle();
+        let again = Spool::open(&path).unwrap();
+        assert!(!again.index().knows(&task(0)) && again.index().grant.is_none());
+        assert_eq!(again.index().epoch, LeaseEpoch(7));
+        assert_eq!(read(&again, 1, 1 << 20), read(&spool, 1, 1 << 20));
     }
 
     fn round(number: u64, bytes: usize) -> v1::task_event::Kind {

@@ -33,8 +33,7 @@ fn named(candidates: &[RunName], count: usize) -> String {
 /// Picks the run that `wanted` means. Hyphens and letter case do not matter.
 pub(crate) fn find(runs: &[RunName], wanted: &str) -> Result<RunId, FindError> {
     if wanted == "last" {
-        let newest = runs.iter().max_by_key(|run| (run.started_unix_ms, run.id));
-        return newest.map(|run| run.id).ok_or(FindError::NoRuns);
+        return runs.last().map(|run| run.id).ok_or(FindError::NoRuns);
     }
     let digits = wanted.replace('-', "").to_ascii_lowercase();
     let fits = |run: &&RunName| !digits.is_empty() && run.id.0.as_simple().to_string().starts_with(&digits);

@@ -195,7 +195,6 @@ impl Store for MemoryStore {
             attempts: BTreeMap::new(),
             revisions: BTreeMap::new(),
         });
-        self.runs.sort_by_key(|run| (run.record.started_unix_ms, run.record.id));
         Ok(())
     }
 
@@ -236,7 +235,7 @@ impl Store for MemoryStore {
     fn journalled(&self, run: RunId) -> Result<Vec<Intent>, StoreError> {
         let run = self.run(run)?;
         let mut entries: Vec<&(u64, Intent)> = run.journal.values().collect();
-        entries.sort_by_key(|(no, intent)| (intent.at_unix_us, *no));
+        entries.sort_by_key(|(no, _)| *no);
         Ok(entries.into_iter().map(|(_, intent)| intent.clone()).collect())
     }
 

@@ -29,13 +29,13 @@ pub trait Store: Send {
     /// The first change that is refused says why; or the store cannot be written.
     fn apply(&mut self, changes: &[Change<'_>]) -> Result<(), StoreError>;
 
-    /// All runs, oldest first.
+    /// All runs, oldest first: in the order in which they were created, whatever the clock said.
     ///
     /// # Errors
     /// The store cannot be read.
     fn run_names(&self) -> Result<Vec<RunName>, StoreError>;
 
-    /// All runs with their counts, oldest first.
+    /// All runs with their counts, in the same order.
     ///
     /// # Errors
     /// The store cannot be read.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use drover_model::{AttemptId, ErrorCause, ReadyCheck, TaskId, TaskSpec, Verdict};
-use drover_proto::v1;
+use drover_proto::{Refusal, v1};
 use drover_sched::Event;
 
 use super::{InternalEvent, Link, failed, is_refusal, lost, stage::stage};
@@ -22,7 +22,13 @@ impl Link {
                     InternalEvent::PortsReserved { attempt, host, ports }
                 }
                 Err(status) => failed(host, generation, &status, |detail| {
-                    let verdict = Verdict::Error { cause: ErrorCause::PortTaken, detail };
+                    let cause = match Refusal::of(&status) {
+                        Some(Refusal::NoPorts) => ErrorCause::PortTaken,
+                        // It cannot take note of what it reserves.
+                        Some(Refusal::Storage | Refusal::Full) => ErrorCause::DiskFull,
+                        _ => ErrorCause::Internal,
+                    };
+                    let verdict = Verdict::Error { cause, detail };
                     InternalEvent::Scheduler(Event::AttemptUnprepared { attempt, verdict })
                 }),
             }

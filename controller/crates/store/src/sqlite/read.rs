@@ -138,7 +138,7 @@ impl Db<'_> {
     fn summaries(&self) -> Result<Vec<RunSummary>, StoreError> {
         let select =
             "SELECT id, name, started_unix_ms, ended_unix_ms, state, planned_trials, excluded_cells, run_no
-                      FROM runs ORDER BY started_unix_ms, id";
+                      FROM runs ORDER BY run_no";
         let runs = self.rows("a run", select, [], |row| {
             let summary = RunSummary {
                 id: text(row, 0)?.parse()?,
@@ -249,7 +249,7 @@ impl Store for SqliteStore {
     }
 
     fn run_names(&self) -> Result<Vec<RunName>, StoreError> {
-        let select = "SELECT id, name, started_unix_ms, state FROM runs ORDER BY started_unix_ms, id";
+        let select = "SELECT id, name, started_unix_ms, state FROM runs ORDER BY run_no";
         self.db().rows("a run", select, [], |row| {
             Ok(RunName {
                 id: text(row, 0)?.parse()?,
@@ -286,7 +286,7 @@ impl Store for SqliteStore {
 
     fn journalled(&self, run: RunId) -> Result<Vec<Intent>, StoreError> {
         let select = "SELECT cell, repetition, number, seats, at_unix_us FROM journal WHERE run_no = ?1
-                      ORDER BY at_unix_us, journal_no";
+                      ORDER BY journal_no";
         self.snapshot(|db| {
             db.rows(&format!("the journal of run {run}"), select, [db.run_no(run)?], |row| {
                 let seats = text(row, 3)?.parse::<Seats>()?;

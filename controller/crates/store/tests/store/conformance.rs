@@ -155,10 +155,11 @@ fn expect_every_intent_in_the_order_of_its_last_word(subject: &mut dyn Subject) 
     store.journal(&[intent(a)]).unwrap();
     assert_eq!(store.journalled(run_id(1)).unwrap(), [intent(b), intent(a)], "the last word counts");
     store.finish_attempt(&attempt(b)).unwrap();
+    // The clock was set back meanwhile.
     let early = drover_store::Intent { at_unix_us: 1, ..intent(attempt_id(run_id(1), 1, 2, 1)) };
     store.journal(std::slice::from_ref(&early)).unwrap();
     subject.reopen();
-    assert_eq!(subject.store().journalled(run_id(1)).unwrap(), [early, intent(b), intent(a)]);
+    assert_eq!(subject.store().journalled(run_id(1)).unwrap(), [intent(b), intent(a), early]);
 }
 
 fn expect_the_latest_seats_when_an_attempt_is_journalled_again_elsewhere(subject: &mut dyn Subject) {
@@ -395,13 +396,13 @@ fn expect_the_run_when_found_by_prefix_or_as_last(subject: &mut dyn Subject) {
     let store = subject.store();
     assert!(matches!(store.find_run("last").unwrap_err(), FindError::NoRuns));
     assert!(matches!(store.find_run("01").unwrap_err(), FindError::NoRuns));
-    // Created in an order that is not that of their start.
+    // Created in an order that is not that of their start: the clock was set back meanwhile.
     for n in [0x20, 0x11, 0x10] {
         store.create_run(&run(n), &mut cells(1).into_iter()).unwrap();
     }
-    assert_eq!(store.find_run("last").unwrap(), run_id(0x20));
+    assert_eq!(store.find_run("last").unwrap(), run_id(0x10));
     let names = store.run_names().unwrap();
-    assert_eq!(names.iter().map(|run| run.id).collect::<Vec<_>>(), [0x10, 0x11, 0x20].map(run_id));
+    assert_eq!(names.iter().map(|run| run.id).collect::<Vec<_>>(), [0x20, 0x11, 0x10].map(run_id));
     let id = run_id(0x11).to_string();
     assert_eq!(store.find_run(&id).unwrap(), run_id(0x11));
     assert_eq!(store.find_run(&id.replace('-', "").to_uppercase()).unwrap(), run_id(0x11));
