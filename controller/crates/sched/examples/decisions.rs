@@ -34,6 +34,7 @@ fn role(name: &str, kind: RoleKind, after: Vec<usize>) -> Result<RoleShape, Name
         same_host_as: None,
         other_host_than: Vec::new(),
         reach: false,
+        outlasts: false,
         status: StatusPolicy::OneOf(vec![0]),
         backstop: Duration::from_secs(60),
         stop_backstop: Duration::from_secs(6),
@@ -75,7 +76,7 @@ fn answer(host: &Name, effect: Effect, events: &mut VecDeque<Event>) {
 }
 
 fn ended(kind: EndKind) -> TaskChange {
-    TaskChange::Ended(Ending { kind, leftovers: 0, output_cut: 0 })
+    TaskChange::Ended(Ending { kind, leftovers: 0, output_cut: 0, spent: false })
 }
 
 fn main() -> Result<(), ExampleError> {

@@ -35,6 +35,7 @@ fn role(name: &str, kind: RoleKind, after: Vec<usize>, hosts: usize) -> Result<R
         same_host_as: None,
         other_host_than: Vec::new(),
         reach: false,
+        outlasts: false,
         status: StatusPolicy::OneOf(vec![0]),
         backstop: Duration::from_secs(600),
         stop_backstop: Duration::from_secs(60),
@@ -116,7 +117,7 @@ impl World {
 }
 
 fn ended(kind: EndKind) -> TaskChange {
-    TaskChange::Ended(Ending { kind, leftovers: 0, output_cut: 0 })
+    TaskChange::Ended(Ending { kind, leftovers: 0, output_cut: 0, spent: false })
 }
 
 /// What this thread has used of the CPU, work of the kernel for it included.

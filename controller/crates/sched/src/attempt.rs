@@ -243,6 +243,11 @@ impl Attempt {
         }
     }
 
+    /// The strongest failure so far.
+    pub fn stated_failure(&self) -> Option<&Verdict> {
+        self.failure.as_ref().map(|failure| &failure.verdict)
+    }
+
     /// Whether it has failed.
     pub fn has_failed(&self) -> bool {
         self.failure.is_some()
@@ -312,14 +317,21 @@ impl Attempt {
                     apart,
                 };
                 let role = &roles.role_of(task).shape;
+                let ends_last = match ending.kind {
+                    EndKind::Stopped(_) => true,
+                    EndKind::Deadline => role.outlasts,
+                    _ => false,
+                };
                 // A former controller ends services last, and their hosts may be heard of first: whether the attempt was
                 // complete, the reports of the other hosts will tell.
                 let is_last_step = standing.inherited
                     && !standing.complete
                     && role.kind == RoleKind::Service
-                    && matches!(ending.kind, EndKind::Stopped(_));
+                    && ends_last;
                 let failure = if is_last_step {
                     self.origin = Origin::Settled;
+                    None
+                } else if ending.spent {
                     None
                 } else {
                     verdict::failure_of(role, &roles.task_label(task), &ending.kind, standing)

@@ -115,6 +115,15 @@ pub enum Event {
         /// The report, in one or a few lines.
         detail: String,
     },
+    /// The driver found out by itself that an attempt has failed while it runs: a check that does not hold, a load that makes
+    /// no progress. Ignored before its tasks run, and after they have done their
+    /// work; what is stronger, or came before, stays its verdict.
+    AttemptFailed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// What was found.
+        verdict: Verdict,
+    },
     /// The service can be reached from where it was asked. Answers [`CheckReach`](crate::Effect::CheckReach).
     RoleReached {
         /// The attempt.
@@ -219,6 +228,9 @@ pub struct Ending {
     pub leftovers: u32,
     /// Bytes of output that were not kept.
     pub output_cut: u64,
+    /// It ran for as long as it was to, and its agent ended it then: whatever its command made of that is no failure. The
+    /// driver tells this of loads that last for a given time.
+    pub spent: bool,
 }
 
 impl From<&TaskEnd> for Ending {
@@ -229,6 +241,7 @@ impl From<&TaskEnd> for Ending {
             leftovers: end.leftovers,
             output_cut: cut(end.stdout.written, end.stdout.kept)
                 .saturating_add(cut(end.stderr.written, end.stderr.kept)),
+            spent: false,
         }
     }
 }

@@ -226,6 +226,7 @@ mod tests {
             same_host_as: None,
             other_host_than: apart.to_vec(),
             reach: false,
+            outlasts: false,
             status: StatusPolicy::Any,
             backstop: Duration::ZERO,
             stop_backstop: Duration::ZERO,

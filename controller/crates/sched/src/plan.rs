@@ -92,6 +92,9 @@ pub struct RoleShape {
     /// A service that other hosts can probe: before a role that comes after it starts on a host that is not one of its own,
     /// it must be reached from there.
     pub reach: bool,
+    /// A service whose deadline is behind the time of everything that it serves. Where it ran into that with no controller
+    /// there, the work was over.
+    pub outlasts: bool,
     /// Exit statuses that count as success, for awaited roles.
     pub status: StatusPolicy,
     /// From its start (or release) on, the time after which a task must have ended by the agent's own rules: deadline,

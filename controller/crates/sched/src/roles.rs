@@ -212,6 +212,7 @@ mod tests {
             same_host_as: None,
             other_host_than: vec![],
             reach: false,
+            outlasts: false,
             status: StatusPolicy::OneOf(vec![0]),
             backstop: Duration::from_secs(10),
             stop_backstop: Duration::from_secs(2),

@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-use drover_model::{AttemptId, Name, RunId, Seats, TaskId};
+use drover_model::{AttemptId, Name, RunId, Seats, TaskId, Verdict};
 
 use crate::{
     Effects, Ended, Event, PastAttempt, Plan, PlanError, Progress, Reconnect,
@@ -261,6 +261,9 @@ impl Scheduler {
             Event::KernelFailed { host, attempt, cause, detail } => {
                 self.kernel_failed(now, &host, attempt, Failure::kernel(&host, cause, &detail), effects);
             }
+            Event::AttemptFailed { attempt, verdict } => {
+                self.attempt_failed(now, attempt, verdict, effects);
+            }
             Event::RoleReached { attempt, role } => self.role_reached(now, attempt, &role, None, effects),
             Event::RoleUnreached { attempt, role, verdict } => {
                 self.role_reached(now, attempt, &role, Some(verdict), effects);
@@ -290,6 +293,12 @@ impl Scheduler {
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.progress
+    }
+
+    /// What has failed of an attempt that is open, as far as is known by now.
+    #[must_use]
+    pub fn failure(&self, attempt: &AttemptId) -> Option<&Verdict> {
+        self.attempts.get(attempt)?.stated_failure()
     }
 
     fn host_index(&self, name: &Name) -> Option<usize> {

@@ -31,6 +31,8 @@ pub(crate) enum Rank {
     NotReady,
     /// A task ran into its deadline.
     Timeout,
+    /// What the driver saw of the system under test on the way: follows from all that is above.
+    Seen,
     /// The host has not the CPUs asked for.
     WrongCpus,
     /// A task could not be started.
@@ -95,6 +97,12 @@ impl Failure {
     /// the system under test is never hidden by a fault of ours.
     pub fn unreached(verdict: Verdict) -> Self {
         let rank = if verdict.outcome() == Outcome::Ng { Rank::NotReady } else { Rank::Unreached };
+        Self { rank, verdict }
+    }
+
+    /// The driver found it out while the attempt ran.
+    pub fn found(verdict: Verdict) -> Self {
+        let rank = if verdict.outcome() == Outcome::Ng { Rank::Seen } else { Rank::Script };
         Self { rank, verdict }
     }
 
@@ -339,6 +347,7 @@ mod tests {
             same_host_as: None,
             other_host_than: vec![],
             reach: false,
+            outlasts: false,
             status: StatusPolicy::OneOf(vec![0, 3]),
             backstop: Duration::ZERO,
             stop_backstop: Duration::ZERO,

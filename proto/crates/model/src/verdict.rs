@@ -63,6 +63,12 @@ impl Outcome {
         }
     }
 
+    /// Whether something failed: the system under test, or our side.
+    #[must_use]
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::Ng | Self::Error)
+    }
+
     /// Whether an attempt with this outcome carries numbers that may be shown.
     #[must_use]
     pub fn has_number(self) -> bool {

@@ -54,6 +54,27 @@ impl Scheduler {
         }
     }
 
+    /// The driver found out that a running attempt has failed.
+    pub(super) fn attempt_failed(
+        &mut self,
+        now: Duration,
+        id: AttemptId,
+        verdict: Verdict,
+        effects: &mut Effects,
+    ) {
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        let runs = matches!(attempt.stage, Stage::Running | Stage::Stopping);
+        // What agents tell of an adopted attempt is heard before it is its turn.
+        let may_fail = runs || (attempt.is_adopted() && !attempt.is_over());
+        // What is seen of a complete attempt while it is being stopped is our doing.
+        if may_fail && !attempt.is_complete() && verdict.outcome().is_failure() {
+            attempt.fail(Failure::found(verdict));
+            if runs {
+                self.advance(now, id, false, effects);
+            }
+        }
+    }
+
     /// A service can be reached by those that need it, or cannot; then that is the `verdict`.
     pub(super) fn role_reached(
         &mut self,

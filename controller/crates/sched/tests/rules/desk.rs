@@ -36,6 +36,7 @@ pub fn role(name: &str, kind: RoleKind, after: &[usize], instances: u32) -> Role
         same_host_as: None,
         other_host_than: vec![],
         reach: false,
+        outlasts: false,
         status: StatusPolicy::OneOf(vec![0]),
         backstop: Duration::from_secs(60),
         stop_backstop: Duration::from_secs(6),
@@ -183,7 +184,7 @@ impl Desk {
     }
 
     pub fn ended(&mut self, id: &str, kind: EndKind) -> Vec<String> {
-        self.ended_with(id, Ending { kind, leftovers: 0, output_cut: 0 })
+        self.ended_with(id, Ending { kind, leftovers: 0, output_cut: 0, spent: false })
     }
 
     pub fn ended_with(&mut self, id: &str, ending: Ending) -> Vec<String> {

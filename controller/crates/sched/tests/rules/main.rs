@@ -9,3 +9,4 @@ mod kernel;
 mod life;
 mod retries;
 mod seats;
+mod soaks;

@@ -16,6 +16,8 @@ enum Fate {
     Status(i32),
     /// Is ended by a signal.
     Signal,
+    /// Runs for as long as it is to; what its command makes of that varies.
+    Spent,
     NotReady,
     Deadline,
     /// The agent never says anything more of it; it may not even obey.
@@ -93,6 +95,8 @@ pub struct Agent {
     pub harmed: BTreeSet<AttemptId>,
     /// How tasks truly ended, whatever was forgotten since.
     pub ends: BTreeMap<TaskId, EndKind>,
+    /// Tasks that truly did their work for as long as they were to.
+    pub spent: BTreeSet<TaskId>,
     /// Tasks that truly were ready.
     pub readied: BTreeSet<TaskId>,
     /// The orders by which tasks truly were released.
@@ -163,10 +167,11 @@ impl Agent {
             return Err(format!("{id} starts while {other} runs on the same host"));
         }
         let fate = fate(rng, service, faults);
-        if fate != Fate::Fine {
+        if !matches!(fate, Fate::Fine | Fate::Spent) {
             self.harmed.insert(id.attempt);
         }
         self.ends.remove(id);
+        self.spent.remove(id);
         self.readied.remove(id);
         self.released_by.remove(id);
         self.tasks
@@ -230,11 +235,18 @@ impl Agent {
     }
 
     fn end(&mut self, id: &TaskId, kind: EndKind) {
+        self.end_with(id, kind, false);
+    }
+
+    fn end_with(&mut self, id: &TaskId, kind: EndKind, spent: bool) {
         if let Some(task) = self.tasks.get_mut(id) {
             task.state = State::Ended;
         }
         self.ends.insert(id.clone(), kind.clone());
-        self.say(id, TaskChange::Ended(Ending { kind, leftovers: 0, output_cut: 0 }));
+        if spent {
+            self.spent.insert(id.clone());
+        }
+        self.say(id, TaskChange::Ended(Ending { kind, leftovers: 0, output_cut: 0, spent }));
     }
 
     /// Lets one task that can do something do it; `false` if none can.
@@ -266,6 +278,11 @@ impl Agent {
                 self.end(id, kind);
                 true
             }
+            Some(Move::Spend) => {
+                let ends = [EndKind::Stopped(Some(0)), EndKind::Exited(1), EndKind::Deadline];
+                self.end_with(id, ends[rng.below(3)].clone(), true);
+                true
+            }
         }
     }
 }
@@ -273,6 +290,8 @@ impl Agent {
 enum Move {
     To(State, TaskChange),
     End(EndKind),
+    /// Its time is over.
+    Spend,
 }
 
 /// What a task does next, if it can do something by itself.
@@ -302,6 +321,7 @@ fn next(task: &Task) -> Option<Move> {
         (State::Started, None, Fate::Status(status)) if task.service => end(EndKind::Exited(status)),
         (State::Started, None, _) if task.service => Some(Move::To(State::Ready, TaskChange::Ready)),
         (State::Ready, None, _) => None,
+        (State::Started | State::Released, None, Fate::Spent) => Some(Move::Spend),
         (State::Started | State::Released, None, fate) => end(match fate {
             Fate::Status(status) => EndKind::Exited(status),
             Fate::Signal => EndKind::Signaled(9),
@@ -313,7 +333,7 @@ fn next(task: &Task) -> Option<Move> {
 
 fn fate(rng: &mut Rng, service: bool, faults: usize) -> Fate {
     if !rng.chance(faults) {
-        return Fate::Fine;
+        return if !service && rng.chance(300) { Fate::Spent } else { Fate::Fine };
     }
     match rng.below(if service { 7 } else { 8 }) {
         0 => Fate::NotStarted(NotStarted::PortTaken),

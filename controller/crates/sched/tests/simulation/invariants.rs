@@ -40,9 +40,9 @@ pub fn of_effect(world: &World, controller: &Controller, effect: &Effect) -> Hol
             holds(!world.store.contains_key(attempt), || format!("{attempt} is collected again"))
         }
         Effect::StoreAttempt { attempt, verdict, .. } => {
-            let failed = controller.kernel_failed.contains(attempt);
+            let failed = controller.failed.contains(attempt) || controller.kernel_failed.contains(attempt);
             holds(!failed || !verdict.outcome().has_number(), || {
-                format!("{attempt} has a number, and a kernel failed in it")
+                format!("{attempt} has a number, and it, or a kernel in it, failed")
             })
         }
         Effect::ForgetAttempts { attempts, .. } => {
@@ -255,6 +255,7 @@ fn invariant_a_number_is_true(world: &World, id: AttemptId, verdict: &Verdict) -
             let ready = world.agents.iter().any(|agent| agent.readied.contains(&task));
             let good = match (role.kind, end) {
                 (RoleKind::Awaited, Some(EndKind::Exited(0))) => true,
+                (RoleKind::Awaited, Some(_)) => world.agents.iter().any(|agent| agent.spent.contains(&task)),
                 (RoleKind::Service, Some(EndKind::Stopped(_) | EndKind::Killed)) => ready,
                 _ => false,
             };

@@ -24,7 +24,7 @@ const HISTORIES: u64 = 20_000;
 const KEPT: [u64; 6] = [356, 15_019, 17_638, 36_081, 49_837, 96_758];
 
 /// Verdicts, causes and ends that a few hundred histories must come across, or they prove little.
-const TO_BE_REACHED: [&str; 28] = [
+const TO_BE_REACHED: [&str; 31] = [
     "ok",
     "suspect",
     "ng",
@@ -53,6 +53,9 @@ const TO_BE_REACHED: [&str; 28] = [
     "interrupted",
     "hosts unavailable",
     "store failed",
+    "hang",
+    "check-failed",
+    "found to have failed",
 ];
 
 fn number_from(variable: &str) -> Option<u64> {

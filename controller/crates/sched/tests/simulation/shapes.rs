@@ -23,6 +23,7 @@ fn role(name: &str, kind: RoleKind, after: &[usize], instances: u32) -> RoleShap
         same_host_as: None,
         other_host_than: vec![],
         reach: false,
+        outlasts: false,
         status: StatusPolicy::OneOf(vec![0]),
         backstop: Duration::from_secs(3600),
         stop_backstop: Duration::from_secs(60),

@@ -36,6 +36,8 @@ pub struct Controller {
     pub decided: BTreeSet<AttemptId>,
     /// Attempts that a kernel was said to have failed in, before that.
     pub kernel_failed: BTreeSet<AttemptId>,
+    /// Attempts that the driver found to have failed, and the scheduler took for failed.
+    pub failed: BTreeSet<AttemptId>,
     /// Attempts of which tasks were ordered to be killed.
     pub killed: BTreeSet<AttemptId>,
     /// By host: the attempt that has it.

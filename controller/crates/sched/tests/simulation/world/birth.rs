@@ -104,6 +104,7 @@ impl World {
             unstored: BTreeSet::new(),
             decided: BTreeSet::new(),
             kernel_failed: BTreeSet::new(),
+            failed: BTreeSet::new(),
             killed: BTreeSet::new(),
             holders: vec![None; self.hosts.len()],
             calls: BTreeMap::new(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use drover_model::{AttemptId, NgCause, Seats};
+use drover_model::{AttemptId, ErrorCause, NgCause, Seats, Verdict};
 
 use super::{Controller, Event, Outcome, World};
 
@@ -44,6 +44,7 @@ impl World {
                 }
             }
             10 => return self.deliver(controller, Event::TimerElapsed),
+            14 => return self.find_a_failure(controller),
             11 => {
                 self.note(|| format!("the controller believes {name} lost"));
                 return self.lose_link(controller, host, "no heartbeat");
@@ -57,6 +58,29 @@ impl World {
                 return self.deliver(controller, again);
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// The driver sees that an attempt has failed, whatever its tasks do.
+    fn find_a_failure(&mut self, controller: &mut Controller) -> Outcome {
+        let begun: Vec<AttemptId> = controller.begun.iter().copied().collect();
+        if begun.is_empty() {
+            return Ok(());
+        }
+        let attempt = begun[self.rng.below(begun.len())];
+        let detail = "of the world".to_owned();
+        let verdict = match self.rng.below(3) {
+            0 => Verdict::Ng { cause: NgCause::Hang, detail },
+            1 => Verdict::Ng { cause: NgCause::CheckFailed, detail },
+            _ => Verdict::Error { cause: ErrorCause::DiskFull, detail },
+        };
+        self.harmed.insert(attempt);
+        let had_failed = controller.scheduler.failure(&attempt).is_some();
+        self.deliver(controller, Event::AttemptFailed { attempt, verdict })?;
+        if !had_failed && controller.scheduler.failure(&attempt).is_some() {
+            self.reached.insert("found to have failed");
+            controller.failed.insert(attempt);
         }
         Ok(())
     }
