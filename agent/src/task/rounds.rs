@@ -150,7 +150,10 @@ impl Series {
         let begin = *self.begin.get_or_insert(started);
         self.over = Instant::now();
         self.usage = sum(self.usage, end.usage);
-        self.leftovers = self.leftovers.saturating_add(end.leftovers);
+        // A round that is cut off had no time to clear up.
+        if !matches!(end.kind, EndKind::Stopped(_) | EndKind::Killed) {
+            self.leftovers = self.leftovers.saturating_add(end.leftovers);
+        }
         self.counters = match (self.counters, end.counters) {
             (Some(before), Some(more)) => Some(add(before, more)),
             (before, more) => before.or(more),

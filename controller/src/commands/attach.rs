@@ -113,7 +113,7 @@ fn greet(hello: &Hello, screen: &Screen) -> View {
 
 fn show(sight: Sight, view: &mut View) {
     match sight {
-        Sight::Begun { standing } => view.stands(&standing),
+        Sight::Begun { standing } | Sight::Goes { standing } => view.stands(&standing),
         Sight::Ended { standing, line } => {
             view.stands(&standing);
             view.line(&line, standing.finished, standing.total);

@@ -20,6 +20,7 @@ mod requires;
 mod run;
 mod sensors;
 mod show;
+mod soaks;
 mod stop;
 
 pub use attach::attach;

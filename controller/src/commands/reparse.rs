@@ -31,6 +31,12 @@ pub fn reparse(args: &ReparseArgs, context: &Context) -> Result<ExitStatus, Fail
         }
         None => restore(&record, &context.screen)?,
     };
+    if matrix.soak().is_some() {
+        let text = format!(
+            "run {run} is a soak: what its rounds wrote was read on the way, and its points are in `series.csv`"
+        );
+        return Err(Failure::new(ExitStatus::Usage, text));
+    }
     let loaded = store.load(run).map_err(|e| infrastructure(&e))?;
     let mut changed = 0_u32;
     for attempt in loaded.attempts.iter().filter(|attempt| depends_on_outputs(&attempt.verdict)) {

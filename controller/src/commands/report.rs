@@ -3,10 +3,13 @@
 use std::{fs::File, io::Write};
 
 use drover_model::RunId;
-use drover_report::{Axes, Options, ReportError};
-use drover_store::{RunResults, SqliteStore, Store};
+use drover_report::{Axes, Options, ReportError, write_report_with_soaks};
+use drover_store::{ResultsDir, RunResults, SqliteStore, Store};
 
-use super::open::{find, open};
+use super::{
+    open::{find, open},
+    soaks::soaks,
+};
 use crate::{
     Context,
     args::{Format, ReportArgs},
@@ -17,7 +20,7 @@ use crate::{
 
 /// Writes a report to standard output or a file. The exit status is that of the run reported.
 pub fn report(args: &ReportArgs, context: &Context) -> Result<ExitStatus, Failure> {
-    let (_, store) = open(context)?;
+    let (dir, store) = open(context)?;
     let run = find(&store, &args.run)?;
     // Only one form shows the tasks themselves; the others take a tenth of the time without them.
     let results = if args.format == Format::Json { store.load(run) } else { store.load_table(run) };
@@ -29,7 +32,8 @@ pub fn report(args: &ReportArgs, context: &Context) -> Result<ExitStatus, Failur
         color: args.output.is_none() && context.screen.colours_out(),
     };
     let mut text = Vec::new();
-    drover_report::write_report(&results, &options, &mut text).map_err(|error| refuse(&error))?;
+    let soaks = soaks(&results, &store, &dir, context)?;
+    write_report_with_soaks(&results, &soaks, &options, &mut text).map_err(|error| refuse(&error))?;
     match &args.output {
         Some(path) => {
             let written = File::create(path).and_then(|mut file| file.write_all(&text));
@@ -55,10 +59,12 @@ fn some(names: &[String]) -> Option<Vec<String>> {
 
 /// Prints the table of a run that has just ended.
 pub fn print_table(store: &SqliteStore, run: RunId, context: &Context) -> Result<(), Failure> {
+    let dir = ResultsDir::open(&context.global.results).map_err(|error| Failure::infrastructure(&error))?;
     let results = store.load_table(run).map_err(|error| Failure::infrastructure(&error))?;
     let options = Options { color: context.screen.colours_out(), ..Options::default() };
     let mut text = Vec::new();
-    drover_report::write_report(&results, &options, &mut text).map_err(|error| refuse(&error))?;
+    let soaks = soaks(&results, store, &dir, context)?;
+    write_report_with_soaks(&results, &soaks, &options, &mut text).map_err(|error| refuse(&error))?;
     let _ = context.screen.out(&String::from_utf8_lossy(&text));
     Ok(())
 }

@@ -48,7 +48,6 @@ pub fn run_as(id: RunId, args: &RunArgs, context: &Context) -> Result<ExitStatus
     if args.dry_run {
         return describe_plan(&loaded.matrix, &plan, &source.hosts, 0, context);
     }
-    refuse_soak(&loaded.matrix)?;
     if is_local(&source.hosts) {
         requires::check(&loaded.matrix)?;
     }
@@ -105,15 +104,6 @@ pub fn with_hosts(matrix: Matrix, hosts: &HostFile) -> Result<Matrix, Failure> {
             matrix.with_hosts(&names).map_err(|found| Failure::new(ExitStatus::Usage, found.to_string()))
         }
     }
-}
-
-/// A matrix with `soak` is checked and planned; to run its trials as if it had none would measure something else.
-fn refuse_soak(matrix: &Matrix) -> Result<(), Failure> {
-    if matrix.soak().is_none() {
-        return Ok(());
-    }
-    let text = "this version of drover does not run soaks; leave `soak` out to run the trials once each";
-    Err(Failure::new(ExitStatus::Usage, text))
 }
 
 fn is_local(hosts: &HostFile) -> bool {
@@ -200,6 +190,7 @@ fn go(begun: Begun, show: bool, context: &Context) -> Result<ExitStatus, Failure
         holder: holder(),
         store,
         results: results.clone(),
+        cells: driver::cells(&plan),
         progress,
         under_way,
     };

@@ -10,7 +10,7 @@ use drover_matrix::{RenderedRole, Role};
 use drover_model::{Cell, Doubt, Name, Seats, TaskEnd, TaskId, TaskSpec, Verdict};
 use drover_store::Stream;
 
-use super::{Collected, observed::Observed};
+use super::{Collected, observed::Observed, soak::LiveSoak};
 
 /// Outputs that were fetched from an agent, by task and stream.
 pub type Outputs = BTreeMap<(TaskId, Stream), Vec<u8>>;
@@ -82,6 +82,8 @@ pub struct LiveAttempt {
     pub collected: Option<Collected>,
     /// What the user is told once it is stored.
     pub summary: Option<Summary>,
+    /// What is kept of it if it is a soak.
+    pub soak: Option<Box<LiveSoak>>,
 }
 
 /// What became of an attempt, for the user.
@@ -121,6 +123,7 @@ impl LiveAttempt {
             outputs: Outputs::new(),
             collected: None,
             summary: None,
+            soak: None,
         }
     }
 

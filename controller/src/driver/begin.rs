@@ -138,6 +138,9 @@ impl Driver {
         let role = self.matrix.roles().get(place)?;
         let attempt = self.attempts.get_mut(&task.attempt)?;
         let mut spec = attempt.spec(place, role, &task, hold)?;
+        if let Some(times) = self.soak_times {
+            times.apply(role, &mut spec);
+        }
         if let Some(setup) = self.hosts.get(host) {
             spec.output_limit = spec.output_limit.min(setup.limits.output);
         }

@@ -19,6 +19,7 @@ const TAIL_BYTES: usize = 4096;
 const QUOTED_LINES: usize = 4;
 
 /// A task that is over, with its outputs.
+#[derive(Clone)]
 pub struct TaskOutput<'a> {
     /// The role it played.
     pub role: &'a Role,
@@ -51,19 +52,8 @@ pub struct Collected {
 
 /// Reads the outputs of an attempt.
 pub fn collect(matrix: &Matrix, tasks: &[TaskOutput<'_>]) -> Collected {
-    let mut outcome = CollectOutcome::default();
-    let mut records = Vec::with_capacity(tasks.len());
-    let mut problems = Vec::new();
-    let mut histograms = Vec::with_capacity(tasks.len());
-    for task in tasks {
-        let Recorded { record, histogram, problem } = record_task(task);
-        histograms.push(histogram);
-        // The scheduler itself sees what was cut and what was left over.
-        let known = [DoubtKind::OutputCut, DoubtKind::Leftovers];
-        outcome.doubts.extend(record.doubts.iter().filter(|doubt| !known.contains(&doubt.kind)).cloned());
-        problems.extend(problem);
-        records.push(record);
-    }
+    let ReadAll { records, histograms, mut problems, doubts } = read_all(tasks);
+    let mut outcome = CollectOutcome { doubts, ..CollectOutcome::default() };
     let measured = records.iter().zip(&histograms).zip(tasks).filter(|(_, task)| task.role.measure.is_some());
     let mut samples = Vec::with_capacity(tasks.len());
     for ((record, histogram), _) in measured {
@@ -91,20 +81,46 @@ pub fn collect(matrix: &Matrix, tasks: &[TaskOutput<'_>]) -> Collected {
     if !problems.is_empty() {
         outcome.parse_error = Some(problems.join("; "));
     }
-    dedup(&mut outcome.doubts);
     Collected { tasks: records, metrics, outcome }
 }
 
-/// What became of a task.
-struct Recorded {
-    record: TaskRecord,
-    /// All its latencies, where its tool tells them.
-    histogram: Option<String>,
-    /// Why its output could not be read, if so.
-    problem: Option<String>,
+/// What was found in the outputs of all tasks, one by one.
+pub(super) struct ReadAll {
+    pub(super) records: Vec<TaskRecord>,
+    /// All latencies of each, where its tool tells them.
+    pub(super) histograms: Vec<Option<String>>,
+    /// Why outputs could not be read.
+    pub(super) problems: Vec<String>,
+    pub(super) doubts: Vec<Doubt>,
 }
 
-fn record_task(task: &TaskOutput<'_>) -> Recorded {
+/// Reads the outputs of all tasks.
+pub(super) fn read_all(tasks: &[TaskOutput<'_>]) -> ReadAll {
+    let mut all = ReadAll { records: vec![], histograms: vec![], problems: vec![], doubts: vec![] };
+    for task in tasks {
+        let Recorded { record, histogram, problem } = read_output(task);
+        all.histograms.push(histogram);
+        // The scheduler itself sees what was cut and what was left over.
+        let known = [DoubtKind::OutputCut, DoubtKind::Leftovers];
+        all.doubts.extend(record.doubts.iter().filter(|doubt| !known.contains(&doubt.kind)).cloned());
+        all.problems.extend(problem);
+        all.records.push(record);
+    }
+    dedup(&mut all.doubts);
+    all
+}
+
+/// What became of a task.
+pub(super) struct Recorded {
+    pub(super) record: TaskRecord,
+    /// All its latencies, where its tool tells them.
+    pub(super) histogram: Option<String>,
+    /// Why its output could not be read, if so.
+    pub(super) problem: Option<String>,
+}
+
+/// Reads the outputs of one task.
+pub(super) fn read_output(task: &TaskOutput<'_>) -> Recorded {
     let end = task.end;
     let cut =
         end.is_some_and(|end| end.stdout.kept < end.stdout.written || end.stderr.kept < end.stderr.written);

@@ -23,6 +23,7 @@ use super::{
     link::{self, Link},
     setup::HostSetup,
     signals,
+    soak::{Recorder, Shape, Times},
 };
 use crate::{
     live::{self, Hello, Standing},
@@ -47,6 +48,8 @@ pub struct Job {
     pub store: SqliteStore,
     /// Where raw outputs go.
     pub results: ResultsDir,
+    /// How many cells run.
+    pub cells: u64,
     /// Tells the user.
     pub progress: Progress,
     /// What to do once the run is under way and nothing keeps it from going on without a terminal; `None` if it keeps that.
@@ -105,6 +108,9 @@ pub(super) struct Driver {
     /// Number of the last connection to each host.
     pub(super) generations: BTreeMap<Name, u64>,
     pub(super) attempts: BTreeMap<AttemptId, LiveAttempt>,
+    /// How long attempts last, and who writes what they give on the way, if the matrix is a soak.
+    pub(super) soak_times: Option<Times>,
+    pub(super) recorder: Option<Recorder>,
     pub(super) progress: Progress,
     /// Effects that no host waits for, in their order.
     pub(super) deferred: VecDeque<Effect>,
@@ -137,6 +143,7 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
     let writer = Writer::spawn(job.store, job.results.clone(), move |event| {
         let _ = to_store.send(InternalEvent::Store(event));
     })?;
+    let recorder = record_soaks(&job.matrix, &job.results, &events)?;
     let listener = signals::listen(events.clone(), job.under_way.is_some())?;
     let live = live::Server::start(job.results.live_path(job.run), events.clone());
     let live =
@@ -144,6 +151,8 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
     let mut driver = Driver {
         run: job.run,
         renderer: Renderer::new(&job.matrix)?,
+        soak_times: Times::of(&job.matrix, job.cells),
+        recorder,
         matrix: job.matrix,
         scheduler: job.scheduler,
         hosts: job.hosts,
@@ -178,6 +187,19 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
     driven
 }
 
+/// Starts the thread that writes series, if the matrix is a soak.
+fn record_soaks(
+    matrix: &Matrix,
+    results: &ResultsDir,
+    events: &UnboundedSender<InternalEvent>,
+) -> io::Result<Option<Recorder>> {
+    let Some(soak) = matrix.soak() else { return Ok(None) };
+    let events = events.clone();
+    // As with the writer.
+    let tell = move |recorded| drop(events.send(InternalEvent::Recorded(recorded)));
+    Recorder::spawn(results.clone(), Shape::of(matrix, soak), tell).map(Some)
+}
+
 impl Driver {
     async fn run_loop(
         &mut self,
@@ -188,7 +210,7 @@ impl Driver {
             if let Some(over) = self.finished.take() {
                 return over;
             }
-            let deadline = self.scheduler.next_deadline();
+            let deadline = self.scheduler.next_deadline().into_iter().chain(self.soak_due()).min();
             let event = match deadline {
                 None => inbox.recv().await,
                 Some(at) => {
@@ -208,6 +230,7 @@ impl Driver {
 
     async fn end(mut self, ended: Ended, progress: drover_sched::Progress) -> Result<Driven, DriveError> {
         self.progress.finish();
+        self.recorder = None;
         let (state, at) = match ended {
             Ended::Complete => (RunState::Finished, Some(unix_ms())),
             _ => (RunState::Interrupted, Some(unix_ms())),
@@ -235,6 +258,7 @@ impl Driver {
                     Event::LeaseReleased { host } => {
                         self.links.get_mut(host).into_iter().for_each(Link::released);
                     }
+                    Event::TimerElapsed => self.soak_look(),
                     _ => {}
                 }
                 self.feed(event);
@@ -250,6 +274,7 @@ impl Driver {
                     tracing::warn!("host {host} is lost: {why}");
                     self.links.remove(&host);
                     self.generations.remove(&host);
+                    self.soak_host_lost(&host, &why);
                     self.feed(Event::HostLost { host, why });
                 }
             }
@@ -258,6 +283,7 @@ impl Driver {
                     tracing::warn!("host {host} cannot be used: {why}");
                     self.links.remove(&host);
                     self.generations.remove(&host);
+                    self.soak_host_lost(&host, &why);
                     self.feed(Event::HostUnusable { host, why });
                 }
             }
@@ -275,6 +301,7 @@ impl Driver {
                     return;
                 };
                 link.begin(lease);
+                self.soak_host_back(&host);
                 self.feed(Event::LeaseGranted { host, known });
             }
             InternalEvent::TaskReported { host, event } => {
@@ -283,7 +310,8 @@ impl Driver {
                     return;
                 }
                 tracing::debug!(task = %event.task, seq = event.seq, kind = ?KindOnly(&event.kind), "task event");
-                let for_scheduler = Event::of_task(&event);
+                let for_scheduler =
+                    if self.soak_times.is_some() { self.soak_reported(&host, &event) } else { Event::of_task(&event) };
                 self.note_task(*event);
                 self.feed(for_scheduler);
             }
@@ -311,6 +339,8 @@ impl Driver {
                 };
                 self.progress.watch(watcher, hello);
             }
+            InternalEvent::Recorded(recorded) => self.recorded(recorded),
+            InternalEvent::Evidence { attempt, host, said } => self.evidence_came(attempt, &host, said),
             InternalEvent::Store(event) => self.store_answered(event),
         }
     }
@@ -323,6 +353,7 @@ impl Driver {
         while let Some(event) = answers.pop_front() {
             tracing::trace!(?event, "step");
             self.scheduler.step(self.clock.elapsed(), event, &mut effects);
+            self.soak_failures();
             while let Some(effect) = effects.pop() {
                 tracing::trace!(?effect, "effect");
                 if matches!(effect, Effect::Collect { .. } | Effect::StoreAttempt { .. }) {

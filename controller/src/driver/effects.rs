@@ -43,6 +43,7 @@ impl Driver {
             Effect::CheckReach { attempt, role, from } => self.check_reach(attempt, &role, from),
             Effect::StartTask { host, task, hold } => self.start(&host, task, hold),
             Effect::ReleaseBarrier { attempt, hosts } => self.release_barrier(attempt, &hosts),
+            Effect::StopTask { host, task, kill } if self.holds_stop(&host, &task, kill) => None,
             Effect::StopTask { host, task, kill } => {
                 self.links.get(&host)?.stop(&task, kill);
                 None

@@ -8,7 +8,7 @@ use drover_sched::{CollectOutcome, Event};
 use drover_store::{AttemptRecord, Command, RawOutput, Stream};
 
 use super::{
-    TaskOutput,
+    Collected, TaskOutput,
     attempt::{ArtifactWish, Fetched, FetchedArtifact, LiveAttempt, Outputs, Summary, Wanted},
     collect::{collect, describe},
     drive::{Driver, Submitted},
@@ -57,7 +57,7 @@ impl Driver {
             }
         }
         if wanted.is_empty() {
-            return Some(self.collected(id));
+            return self.collected(id);
         }
         for (host, wanted) in wanted {
             let link = self.links.get(host)?;
@@ -93,21 +93,29 @@ impl Driver {
                 return Some(Event::Collected { attempt: id, outcome });
             }
         }
-        if attempt.fetching.is_empty() { Some(self.collected(id)) } else { None }
+        if attempt.fetching.is_empty() { self.collected(id) } else { None }
     }
 
-    fn collected(&mut self, id: AttemptId) -> Event {
-        let Some(attempt) = self.attempts.get_mut(&id) else {
-            return Event::Collected { attempt: id, outcome: CollectOutcome::default() };
-        };
-        let mut found = collect(&self.matrix, &task_outputs(&self.matrix, attempt));
-        found.outcome.doubts.extend(attempt.artifacts.iter().filter_map(not_kept));
-        let hosts = attempt.seats.as_ref().map_or(attempt.observed.len(), |seats| seats.hosts().len());
-        found.outcome.doubts.extend(observed::doubts(&attempt.observed, hosts));
-        observed::weigh(&mut found.outcome, &self.matrix.policy().doubts);
-        let outcome = found.outcome.clone();
-        attempt.collected = Some(found);
-        Event::Collected { attempt: id, outcome }
+    /// All that an attempt left is here: reads it. What a soak comes to, its series tells.
+    fn collected(&mut self, id: AttemptId) -> Option<Event> {
+        let attempt = self.attempts.get(&id)?;
+        if attempt.soak.is_some() {
+            return self.soak_over(id);
+        }
+        let found = collect(&self.matrix, &task_outputs(&self.matrix, attempt));
+        Some(self.note_collected(id, found))
+    }
+
+    /// Keeps what was found for the record.
+    pub(super) fn note_collected(&mut self, id: AttemptId, mut found: Collected) -> Event {
+        if let Some(attempt) = self.attempts.get_mut(&id) {
+            found.outcome.doubts.extend(attempt.artifacts.iter().filter_map(not_kept));
+            let hosts = attempt.seats.as_ref().map_or(attempt.observed.len(), |seats| seats.hosts().len());
+            found.outcome.doubts.extend(observed::doubts(&attempt.observed, hosts));
+            observed::weigh(&mut found.outcome, &self.matrix.policy().doubts);
+            attempt.collected = Some(found.clone());
+        }
+        Event::Collected { attempt: id, outcome: found.outcome }
     }
 
     pub(super) fn store(&mut self, ending: Ending) -> Option<Event> {
@@ -121,6 +129,7 @@ impl Driver {
             start_skew_us,
             with_outputs,
         } = ending;
+        self.close_series(id);
         let attempt = self.attempt_mut(id)?;
         let outputs = if with_outputs { raw_outputs(attempt) } else { Vec::new() };
         let (found, boots) = (attempt.collected.clone(), attempt.boots.clone());
@@ -184,7 +193,7 @@ pub(super) struct Ending {
 }
 
 /// The tasks of an attempt with their outputs, in the order of the roles.
-fn task_outputs<'a>(matrix: &'a Matrix, attempt: &'a LiveAttempt) -> Vec<TaskOutput<'a>> {
+pub(super) fn task_outputs<'a>(matrix: &'a Matrix, attempt: &'a LiveAttempt) -> Vec<TaskOutput<'a>> {
     let output =
         |task: &TaskId, stream| attempt.outputs.get(&(task.clone(), stream)).map_or(&[][..], Vec::as_slice);
     let mut tasks = Vec::new();

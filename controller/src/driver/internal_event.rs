@@ -5,7 +5,7 @@ use drover_proto::LeaseRef;
 use drover_sched::{Event, KnownTask};
 use drover_store::StoreEvent;
 
-use super::{attempt::Fetched, link::Connected};
+use super::{attempt::Fetched, link::Connected, soak::Recorded};
 use crate::live::Watcher;
 
 /// Something that happened.
@@ -37,6 +37,10 @@ pub enum InternalEvent {
     Fetched { attempt: AttemptId, host: Name, fetched: Result<Fetched, (ErrorCause, String)> },
     /// Somebody watches the run from now on.
     Watched(Watcher),
+    /// The thread that writes series has something to say.
+    Recorded(Recorded),
+    /// A host gave its evidence of a failed soak, or could not; said in a line for people.
+    Evidence { attempt: AttemptId, host: Name, said: String },
     /// The store did something.
     Store(StoreEvent),
 }

@@ -14,6 +14,8 @@
 //! | `link`: calls, one each | any other request to an agent | `Answer` | with the answer |
 //! | `signals` | waits for SIGINT, SIGTERM, SIGHUP | `Interrupted` | with the run |
 //! | `live`: accept, and one per client | serves those who watch | `Watched`, `Interrupted` | with the run, with the client |
+//! | `soak`: the recorder (thread, in a soak) | writes series and timelines | `Recorded` | when the run ends |
+//! | `soak`: evidence, one per host of a failed soak | asks an agent, writes a file | `Evidence` | with the answer, or after 15 s |
 //! | the store's writer (thread) | commits in groups | `Store` | when the loop closes it |
 //!
 //! All of them send into one channel. It needs no bound of its own: the agent's events are bounded by the tasks in
@@ -34,10 +36,11 @@ mod prepare;
 mod progress;
 mod setup;
 mod signals;
+mod soak;
 
 pub use collect::{Collected, TaskOutput, collect, end_of};
 pub use drive::{Driven, Job, UnderWay, drive};
 pub use link::chain;
 pub use observed::weigh;
 pub use progress::Progress;
-pub use setup::{HostSetup, Hosts, check_seats, schedule, spread_hosts};
+pub use setup::{HostSetup, Hosts, cells, check_seats, schedule, spread_hosts};

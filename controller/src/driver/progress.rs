@@ -3,7 +3,7 @@
 
 mod estimate;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use drover_model::{Cell, Outcome, TrialId, Verdict};
 
@@ -11,11 +11,17 @@ use super::attempt::Summary;
 use crate::{
     live::{Hello, Left, Sight, Standing, TrialLine, View, Watcher, stopping},
     screen::Screen,
+    time::brief,
 };
 use estimate::Estimate;
 
 /// Outcomes whose counts are shown.
 const SHOWN: [Outcome; 4] = [Outcome::Suspect, Outcome::Ng, Outcome::Error, Outcome::Missing];
+
+/// Lines about a soak while it goes on, where there is no bar.
+const SOAK_LINES: u32 = 24;
+/// Shortest time between two looks at it.
+const LEAST_SOAK_GAP: Duration = Duration::from_secs(1);
 
 /// Tells the user how far the run is.
 pub struct Progress {
@@ -30,6 +36,8 @@ pub struct Progress {
     session: u64,
     current: Option<(TrialId, Cell)>,
     stops: u32,
+    last_look: Option<Instant>,
+    last_soak_line: Option<Instant>,
 }
 
 impl Progress {
@@ -46,6 +54,8 @@ impl Progress {
             session: 0,
             current: None,
             stops: 0,
+            last_look: None,
+            last_soak_line: None,
         }
     }
 
@@ -69,6 +79,23 @@ impl Progress {
             let standing = self.standing();
             self.view.stands(&standing);
             self.tell(|| Sight::Begun { standing });
+        }
+    }
+
+    /// A soak has lasted for so long, and its primary metric is this.
+    pub fn soak(&mut self, trial: TrialId, cell: &Cell, elapsed: Duration, planned: Duration, value: &str) {
+        let text = format!("{} of {}: {value}", brief(elapsed), brief(planned));
+        if self.is_seen() && self.last_look.is_none_or(|at| at.elapsed() >= LEAST_SOAK_GAP) {
+            self.last_look = Some(Instant::now());
+            let label = label(trial, cell);
+            let standing = Standing { current: Some(format!("{label}  {text}")), ..self.standing() };
+            self.view.stands(&standing);
+            self.tell(|| Sight::Goes { standing });
+        }
+        let gap = (planned / SOAK_LINES).max(LEAST_SOAK_GAP);
+        if !self.view.is_live() && self.last_soak_line.is_none_or(|at| at.elapsed() >= gap) {
+            self.last_soak_line = Some(Instant::now());
+            self.view.notice(&format!("{}: {text}", label(trial, cell)));
         }
     }
 

@@ -9,6 +9,8 @@ use drover_matrix::{
 use drover_model::{Name, RunId, TrialId};
 use drover_sched::{Group, Order, Plan, PlanError, Reconnect, RoleKind, RoleShape, Scheduler, StatusPolicy};
 
+use super::soak::Times;
+
 /// Attempts journalled ahead, so that short trials need not wait for the disk one by one.
 const JOURNAL_WINDOW: u32 = 64;
 /// Attempts over on their hosts and not yet stored.
@@ -33,6 +35,8 @@ pub struct HostSetup {
     pub address: Option<IpAddr>,
     /// Bounds of what is kept and staged there.
     pub limits: HostLimits,
+    /// Its kernel may be asked for stacks when a soak has failed there.
+    pub sysrq: bool,
 }
 
 /// Name of the host that is this machine.
@@ -77,22 +81,28 @@ fn host_axis(matrix: &Matrix) -> Option<&Axis> {
 
 /// The plan of a run; `wait` says whether to wait for hosts that others hold.
 pub fn schedule(matrix: &Matrix, run: RunId, trials: &Trials, hosts: Hosts<'_>, wait: bool) -> Plan {
-    plan(matrix, run, trials.iter(), hosts, wait)
+    plan(matrix, run, (trials.iter(), cells(trials)), hosts, wait)
+}
+
+/// How many cells run.
+pub fn cells(trials: &Trials) -> u64 {
+    u64::try_from(trials.cells().len()).unwrap_or(u64::MAX)
 }
 
 fn plan(
     matrix: &Matrix,
     run: RunId,
-    trials: impl Iterator<Item = TrialId>,
+    (trials, cells): (impl Iterator<Item = TrialId>, u64),
     hosts: Hosts<'_>,
     wait_for_hosts: bool,
 ) -> Plan {
     let policy = matrix.policy();
+    let times = Times::of(matrix, cells);
     let all_local = hosts.file.hosts.iter().all(|host| matches!(host.reach, Reach::Local));
     let names = hosts.names(matrix);
     Plan {
         run,
-        roles: matrix.roles().iter().map(|role| shape(matrix, role, hosts)).collect(),
+        roles: matrix.roles().iter().map(|role| shape(matrix, role, hosts, times)).collect(),
         groups: groups(matrix, trials, &names),
         hosts: names,
         retries: policy.retries,
@@ -160,7 +170,7 @@ pub fn check_seats(matrix: &Matrix, hosts: Hosts<'_>) -> Result<(), SeatsError> 
         return Err(SeatsError::Unknown { role: role.name.clone(), on: on.clone(), known });
     }
     let run = RunId(uuid::Uuid::nil());
-    Scheduler::new(plan(matrix, run, std::iter::empty(), hosts, false), [], [])?;
+    Scheduler::new(plan(matrix, run, (std::iter::empty(), 0), hosts, false), [], [])?;
     Ok(())
 }
 
@@ -180,10 +190,11 @@ fn can_be_probed(check: &ReadyTemplate) -> bool {
     matches!(check, ReadyTemplate::Port(_) | ReadyTemplate::Tcp(_) | ReadyTemplate::Http(_))
 }
 
-fn shape(matrix: &Matrix, role: &Role, hosts: Hosts<'_>) -> RoleShape {
+fn shape(matrix: &Matrix, role: &Role, hosts: Hosts<'_>, times: Option<Times>) -> RoleShape {
     let place = |name: &Name| matrix.roles().iter().position(|other| other.name == *name);
     let main = main_role(matrix).map_or(&[][..], |role| &role.on);
     let follows = role.same_host_as.is_none() && role.other_host_than.is_empty() && role.hosts == 1;
+    let deadline = times.map_or(role.timeout, |times| times.deadline(role));
     RoleShape {
         name: role.name.clone(),
         kind: if role.is_service() { RoleKind::Service } else { RoleKind::Awaited },
@@ -195,11 +206,12 @@ fn shape(matrix: &Matrix, role: &Role, hosts: Hosts<'_>) -> RoleShape {
         same_host_as: role.same_host_as.as_ref().and_then(place),
         other_host_than: role.other_host_than.iter().filter_map(place).collect(),
         reach: role.ready.iter().any(can_be_probed),
+        outlasts: times.is_some() && role.is_service(),
         status: match &role.status {
             ExitStatuses::Any => StatusPolicy::Any,
             ExitStatuses::These(list) => StatusPolicy::OneOf(list.clone()),
         },
-        backstop: role.timeout + role.stop.grace + MARGIN,
+        backstop: deadline.saturating_add(role.stop.grace + MARGIN),
         stop_backstop: role.stop.grace + MARGIN,
     }
 }

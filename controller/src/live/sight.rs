@@ -24,6 +24,8 @@ pub enum Sight {
     Hello(Hello),
     /// A trial was begun.
     Begun { standing: Standing },
+    /// A trial that takes long goes on.
+    Goes { standing: Standing },
     /// An attempt ended and is stored.
     Ended { standing: Standing, line: TrialLine },
     /// Something for people.

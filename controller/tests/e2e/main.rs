@@ -10,5 +10,6 @@ mod harness;
 mod interrupts;
 mod observed;
 mod real_software;
+mod soaks;
 mod wrong_input;
 mod wrong_world;

@@ -93,6 +93,7 @@ pub(crate) const HOST: &[&str] = &[
     "pki",
     "dir",
     "limits",
+    "sysrq",
 ];
 pub(crate) const HOST_LIMITS: &[&str] = &["free_disk", "output", "files"];
 /// How a host is reached: exactly one of these.

@@ -207,14 +207,33 @@ impl Metrics {
     pub fn evaluate(&self, samples: &[RoleSamples<'_>]) -> Result<Vec<(Name, f64)>, MetricErrors> {
         let mut values = Vec::with_capacity(self.list.len());
         let mut errors = Vec::new();
-        let found = self.found(samples);
-        for draft in &self.list {
-            match draft.evaluate(&found) {
-                Ok(value) => values.push((draft.metric.name.clone(), value)),
+        for (metric, outcome) in self.evaluate_each(samples) {
+            match outcome {
+                Ok(value) => values.push((metric.name.clone(), value)),
                 Err(error) => errors.push(error),
             }
         }
         if errors.is_empty() { Ok(values) } else { Err(MetricErrors { list: errors }) }
+    }
+
+    /// The value of every declared metric, in the order of the file, or why it has none: what [`Metrics::evaluate`] does, for
+    /// samples that need not be all.
+    #[must_use]
+    pub fn evaluate_each(&self, samples: &[RoleSamples<'_>]) -> Vec<(&Metric, Result<f64, MetricError>)> {
+        let found = self.found(samples);
+        self.list.iter().map(|draft| (&draft.metric, draft.evaluate(&found))).collect()
+    }
+
+    /// The roles whose samples a metric names, one by one where it is computed; none where its name alone says it.
+    #[must_use]
+    pub fn roles_of(&self, metric: &Name) -> Vec<&str> {
+        let Some(draft) = self.list.iter().find(|draft| draft.metric.name == *metric) else {
+            return Vec::new();
+        };
+        let computed = draft.value.iter().flat_map(|expression| &expression.variables);
+        let computed = computed.filter_map(|path| path.split_once('.').map(|(role, _)| role));
+        let from = draft.metric.from.iter().map(|from| from.role.as_str());
+        computed.chain(from).collect()
     }
 
     /// The samples by role, in the order in which the roles come.

@@ -295,6 +295,12 @@ impl Scheduler {
         self.progress
     }
 
+    /// Whether an attempt was begun, or is going to be, and is not stored.
+    #[must_use]
+    pub fn is_open(&self, attempt: &AttemptId) -> bool {
+        self.attempts.get(attempt).is_some()
+    }
+
     /// What has failed of an attempt that is open, as far as is known by now.
     #[must_use]
     pub fn failure(&self, attempt: &AttemptId) -> Option<&Verdict> {

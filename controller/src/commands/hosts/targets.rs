@@ -44,7 +44,8 @@ pub fn setups(hosts: &HostFile, reaching: Reaching) -> Result<BTreeMap<Name, Hos
             (Reach::Vm(vm), Some(agent)) => vms::target(&host.name, vm, &hosts.kernels, agent)?,
             _ => target(host, agent.as_ref(), reaching)?,
         };
-        Ok((host.name.clone(), HostSetup { target, address: host.address, limits: host.limits }))
+        let HostEntry { address, limits, sysrq, .. } = *host;
+        Ok((host.name.clone(), HostSetup { target, address, limits, sysrq }))
     };
     hosts.hosts.iter().map(setup).collect()
 }

@@ -158,6 +158,11 @@ impl Link {
         }
     }
 
+    /// What it takes to ask the agent for something in the name of the run; `None` without a lease.
+    pub fn caller(&self) -> Option<(Client, v1::LeaseRef)> {
+        Some((self.client.clone(), self.lease?.into()))
+    }
+
     /// Ends the agent if nobody else needs it, and waits for its process if this controller started it.
     pub async fn shut_down(mut self) {
         let mut client = self.client.clone();

@@ -47,6 +47,7 @@ pub(super) struct Settings {
     dir: Option<String>,
     pub(super) labels: Vec<Scalar>,
     limits: [Option<u64>; 3],
+    sysrq: Option<bool>,
 }
 
 /// Decodes the settings of a host or of `defaults`.
@@ -77,7 +78,8 @@ pub(super) fn settings(fields: &Fields<'_>, problems: &mut Problems) -> Settings
     let dir = fields.get("dir").and_then(|node| reach::dir(node, problems));
     let labels = fields.get("labels").map(|node| labels(node, problems)).unwrap_or_default();
     let limits = fields.get("limits").map(|node| limits(node, what, problems)).unwrap_or_default();
-    Settings { user, port, identity, jump, known_hosts, config, pki, dir, labels, limits }
+    let sysrq = fields.get("sysrq").and_then(|node| value::boolean(node, "`sysrq`", problems));
+    Settings { user, port, identity, jump, known_hosts, config, pki, dir, labels, limits, sysrq }
 }
 
 fn user(node: &Node, problems: &mut Problems) -> Option<String> {
@@ -161,6 +163,7 @@ pub(super) fn host(entry: &Entry, defaults: &Settings, problems: &mut Problems) 
             output: output.unwrap_or(usual.output),
             files: files.unwrap_or(usual.files),
         },
+        sysrq: own.sysrq.or(defaults.sysrq).unwrap_or(false),
     };
     Some(HostDraft { host, key: key.clone(), labels, reach: at, address: place })
 }

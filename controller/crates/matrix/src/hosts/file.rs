@@ -31,6 +31,8 @@ pub struct HostEntry {
     pub dir: Option<String>,
     /// Bounds on what is stored there.
     pub limits: HostLimits,
+    /// Its kernel may be asked for the stacks of all tasks (sysrq w, l and t) when a soak has failed there.
+    pub sysrq: bool,
 }
 
 /// Bounds on what is stored on a host.
@@ -109,6 +111,7 @@ impl HostFile {
             address: None,
             dir: None,
             limits: HostLimits::default(),
+            sysrq: false,
         };
         // `local` is a good name.
         Self { kernels: Vec::new(), hosts: "local".parse().ok().map(local).into_iter().collect() }

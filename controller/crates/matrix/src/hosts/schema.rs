@@ -64,6 +64,8 @@ schema::shape! {
         dir: Option<Text>,
         labels: Option<OneOrMany<HostName>>,
         limits: Option<Limits>,
+        /// Ask its kernel for the stacks of all tasks when a soak has failed there (default false).
+        sysrq: Option<bool>,
     }
 
     /// A host. Exactly one of `ssh`, `tls`, `local` and `vm`.
@@ -96,6 +98,8 @@ schema::shape! {
         /// The agent's folder on the host.
         dir: Option<Text>,
         limits: Option<Limits>,
+        /// Ask its kernel for the stacks of all tasks when a soak has failed there (default false).
+        sysrq: Option<bool>,
     }
 
     /// A kernel: in the catalogue, or in files of this machine.

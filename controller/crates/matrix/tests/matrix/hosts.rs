@@ -33,6 +33,7 @@ hosts:
     known_hosts: ~/lab/known_hosts
     config: ./ssh_config
     labels: lab
+    sysrq: true
   big:
     tls: 10.0.0.9:7411
   here: { local: true, labels: [client] }
@@ -84,6 +85,7 @@ fn expect_every_key_where_it_belongs() {
     assert_eq!(web1.labels, names(&["lab", "server", "smp8"]));
     assert_eq!(web1.address, Some(IpAddr::from([10, 1, 0, 1])));
     assert_eq!(web1.dir.as_deref(), Some("/var/tmp/drover-x"));
+    assert!(!web1.sysrq && file.hosts[1].sysrq);
     assert_eq!(web1.limits, HostLimits { free_disk: 1 << 30, output: 10 << 20, files: 64 << 20 });
     let ssh = SshReach {
         host: "fd00::2".into(),
