@@ -9,9 +9,7 @@ use std::{
 
 use drover_matrix::Soak;
 use drover_model::{AttemptId, Name};
-use drover_report::soak::{
-    Evidence, EvidenceState, Running, SeriesMetric, SoakResult, SoakSetup, summarise,
-};
+use drover_report::soak::{Evidence, EvidenceState, Running, SeriesMetric, SoakResult, SoakSetup, summarise};
 use drover_store::{AttemptRecord, ResultsDir, RunResults, SeriesReader, Store};
 
 use super::load::restore;

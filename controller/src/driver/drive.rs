@@ -310,8 +310,11 @@ impl Driver {
                     return;
                 }
                 tracing::debug!(task = %event.task, seq = event.seq, kind = ?KindOnly(&event.kind), "task event");
-                let for_scheduler =
-                    if self.soak_times.is_some() { self.soak_reported(&host, &event) } else { Event::of_task(&event) };
+                let for_scheduler = if self.soak_times.is_some() {
+                    self.soak_reported(&host, &event)
+                } else {
+                    Event::of_task(&event)
+                };
                 self.note_task(*event);
                 self.feed(for_scheduler);
             }

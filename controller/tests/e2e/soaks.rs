@@ -133,7 +133,8 @@ metrics:
 soak: { for: 6s, every: 1s, until: first-ng }
 ",
     );
-    let ran = lab.run(&["run", matrix.to_str().unwrap()]).expect(0).says("of 6s: ").says("ok: held 6 s of 6 s");
+    let ran =
+        lab.run(&["run", matrix.to_str().unwrap()]).expect(0).says("of 6s: ").says("ok: held 6 s of 6 s");
     assert!(ran.stdout.contains("course      conn_per_s"), "{}", ran.stdout);
     let found = points(&lab, "conn_per_s");
     assert!(found.len() >= 2 && found.iter().all(|(_, _, rate)| *rate > 1.0), "{found:?}");
@@ -178,8 +179,11 @@ fn expect_leak_and_hang_at_their_times_when_a_stream_leaks_and_hangs() {
     let begun = marks(&lab, "begun")[0].0;
     let last = points(&lab, "rss").last().unwrap().0;
     let held = soak["held_s"].as_f64().unwrap();
-    assert_eq!(Duration::from_secs_f64(held).as_millis(), Duration::from_micros(last - begun).as_millis().into());
-    assert!(last <= hung + 1_500_000 && last + 10_000_000 >= hung, "the last point is the last before it hung");
+    assert_eq!(Duration::from_secs_f64(held).as_millis(), Duration::from_micros(last - begun).as_millis());
+    assert!(
+        last <= hung + 1_500_000 && last + 10_000_000 >= hung,
+        "the last point is the last before it hung"
+    );
     let finding = soak["metrics"][0]["drift"]["finding"].as_str().unwrap_or_default();
     assert!(finding.contains("leaks"), "{}", soak["metrics"][0]["drift"]);
     assert_ne!(soak["evidence"]["state"], "none");
@@ -193,7 +197,10 @@ fn expect_a_hang_when_a_load_burns_cpu_and_gives_nothing() {
     let lab = Lab::new();
     let script = "echo rate 1 failed 0; while :; do :; done";
     let matrix = matrix(&lab, "stream", script, "for: 60s, every: 1s, stall: 2s");
-    lab.run(&["run", &matrix]).expect(1).says("NG hang").says("client gave no figure for 2s, seen by the controller");
+    lab.run(&["run", &matrix])
+        .expect(1)
+        .says("NG hang")
+        .says("client gave no figure for 2s, seen by the controller");
 }
 
 #[test]
@@ -239,7 +246,10 @@ fn expect_a_crash_and_the_points_before_when_the_server_dies() {
     let lab = Lab::new();
     let path = matrix(&lab, "rounds", ROUND, "for: 60s, every: 1s");
     let text = fs::read_to_string(&path).unwrap();
-    let dying = format!("echo up; until test -e {0}; do sleep 0.1; done; kill -9 $$", lab.path().join("go").display());
+    let dying = format!(
+        "echo up; until test -e {0}; do sleep 0.1; done; kill -9 $$",
+        lab.path().join("go").display()
+    );
     lab.write("m.yaml", &text.replace("echo up; exec sleep 1000", &dying));
     let run = lab.spawn(&["run", &path]);
     wait_until("there are points", || points(lab_ready(&lab), "rate").len() >= 2);
@@ -278,10 +288,13 @@ fn expect_no_hole_and_nothing_twice_when_the_controller_is_killed_and_another_go
     let found = points(&lab, "rate");
     expect_whole(&found, 10);
     // What each round says it was is what it is: none is there twice, whoever read it.
-    assert!(found.iter().all(|(_, round, rate)| {
-        let round = f64::from(u32::try_from(*round).unwrap());
-        (rate - round).abs() < 0.5
-    }), "{found:?}");
+    assert!(
+        found.iter().all(|(_, round, rate)| {
+            let round = f64::from(u32::try_from(*round).unwrap());
+            (rate - round).abs() < 0.5
+        }),
+        "{found:?}"
+    );
     assert!(found.iter().any(|(_, round, _)| *round > u64::try_from(seen).unwrap() + 1));
     assert_eq!(lab.attempts().len(), 1);
     let (begun, last) = (marks(&lab, "begun")[0].0, found.last().unwrap().0);

@@ -64,11 +64,3 @@ fn expect_the_package_to_install_when_a_required_command_is_missing() {
         .says("apt-get install no-such-package");
     lab.run(&["doctor", matrix.to_str().unwrap()]).expect(4).says("no-such-package");
 }
-
-#[test]
-fn expect_a_refusal_when_a_soak_is_to_be_run() {
-    let lab = Lab::new();
-    let overnight = concat!(env!("CARGO_MANIFEST_DIR"), "/../matrices/overnight.yaml");
-    lab.run(&["check", overnight]).expect(0);
-    lab.run(&["run", overnight]).expect(2).says("does not run soaks");
-}

@@ -324,10 +324,8 @@ impl Attempt {
                 };
                 // A former controller ends services last, and their hosts may be heard of first: whether the attempt was
                 // complete, the reports of the other hosts will tell.
-                let is_last_step = standing.inherited
-                    && !standing.complete
-                    && role.kind == RoleKind::Service
-                    && ends_last;
+                let is_last_step =
+                    standing.inherited && !standing.complete && role.kind == RoleKind::Service && ends_last;
                 let failure = if is_last_step {
                     self.origin = Origin::Settled;
                     None

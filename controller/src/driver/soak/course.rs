@@ -4,16 +4,14 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use drover_matrix::{Load, Matrix, Role, RoleSamples, Soak, SoakUntil};
-use drover_model::{
-    Doubt, EndKind, ErrorCause, Name, NgCause, RoundEnd, TaskEvent, TaskEventKind, TaskId, Verdict,
-};
+use drover_matrix::{Matrix, Role, RoleSamples, Soak, SoakUntil};
+use drover_model::{Doubt, ErrorCause, Name, NgCause, TaskEvent, TaskEventKind, TaskId, Verdict};
 use drover_store::MarkKind;
 
 use super::{
     judge::{Judge, Judged},
     merge::Merge,
-    reading::{self, BadRound, Reading},
+    reading::{BadRound, Reading},
     sweep::{Occasion, Sweep},
     task_clock::TaskClock,
     thin::Thinner,
@@ -49,7 +47,7 @@ pub enum Finding {
 
 /// What a load reports, once its place in time is known.
 #[derive(Debug)]
-enum Item {
+pub(super) enum Item {
     Found(Reading),
     Bad(BadRound),
     Stalled(String),
@@ -58,15 +56,15 @@ enum Item {
 
 /// A task that loads the services.
 #[derive(Debug)]
-struct LoadTask {
-    id: TaskId,
+pub(super) struct LoadTask {
+    pub(super) id: TaskId,
     /// Its role's place in the matrix.
-    role: usize,
+    pub(super) role: usize,
     /// It waits at a barrier first.
     held: bool,
     /// `None` before it began.
-    clock: Option<TaskClock>,
-    cpus: String,
+    pub(super) clock: Option<TaskClock>,
+    pub(super) cpus: String,
     /// Last report that was read.
     seq: u64,
     stalled: bool,
@@ -75,10 +73,10 @@ struct LoadTask {
 /// The course of one attempt.
 #[derive(Debug)]
 pub struct Course {
-    matrix: Arc<Matrix>,
-    soak: Soak,
-    loads: Vec<LoadTask>,
-    merge: Merge<Item>,
+    pub(super) matrix: Arc<Matrix>,
+    pub(super) soak: Soak,
+    pub(super) loads: Vec<LoadTask>,
+    pub(super) merge: Merge<Item>,
     sweep: Sweep<Reading>,
     judge: Judge,
     thinner: Thinner,
@@ -168,7 +166,8 @@ impl Course {
                     "{label} made no progress for {}: nothing written and no CPU used, seen by the agent of {host}; {what}",
                     brief(*for_)
                 );
-                let at = self.loads.get(load).and_then(|task| Some(task.clock.as_ref()?.at(event.at_unix_us)));
+                let at =
+                    self.loads.get(load).and_then(|task| Some(task.clock.as_ref()?.at(event.at_unix_us)));
                 self.merge.push(load, at.unwrap_or_default(), Item::Stalled(text));
                 false
             }
@@ -279,9 +278,7 @@ impl Course {
             BadRound::Command(_) if self.points == 0 => Verdict::Error { cause: ErrorCause::Script, detail },
             BadRound::Output(_) if self.points == 0 => Verdict::Error { cause: ErrorCause::Parse, detail },
             BadRound::Deadline(_) => Verdict::Ng { cause: NgCause::Timeout, detail },
-            BadRound::Command(_) | BadRound::Output(_) => {
-                Verdict::Ng { cause: NgCause::CheckFailed, detail }
-            }
+            BadRound::Command(_) | BadRound::Output(_) => Verdict::Ng { cause: NgCause::CheckFailed, detail },
         };
         self.round_failed(elapsed, bad.text(), verdict, findings);
     }
@@ -315,13 +312,7 @@ impl Course {
     }
 
     /// Notes a failed round; the first one is the end where the matrix says so, or where nothing ever worked.
-    fn round_failed(
-        &mut self,
-        elapsed: Duration,
-        text: &str,
-        verdict: Verdict,
-        findings: &mut Vec<Finding>,
-    ) {
+    fn round_failed(&mut self, elapsed: Duration, text: &str, verdict: Verdict, findings: &mut Vec<Finding>) {
         self.bad_rounds += 1;
         let after = format!("after {}", brief(elapsed));
         self.first_bad.get_or_insert_with(|| format!("{text} ({after})"));
@@ -348,77 +339,6 @@ impl Course {
     fn at(&self, elapsed: Duration) -> u64 {
         let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         self.begun_unix_us.unwrap_or_default().saturating_add(elapsed)
-    }
-
-    fn role(&self, load: usize) -> Option<&Role> {
-        self.matrix.roles().get(self.loads.get(load)?.role)
-    }
-
-    /// A round is over. Says whether it found something.
-    fn round(&mut self, load: usize, host: &Name, told: u64, number: u64, end: &RoundEnd) -> bool {
-        let label = self.label(load);
-        let Some(task) = self.loads.get_mut(load) else { return false };
-        let clock = task.clock.get_or_insert_with(|| TaskClock::new(end.started_unix_us));
-        let told = clock.report(told, Some(end.wall), self.soak.stall);
-        let (cpus, instance) = (task.cpus.clone(), task.id.instance);
-        if told.was_set {
-            let text = format!("the clock of {host} was set");
-            self.merge.push(load, told.elapsed, Item::Mark(MarkKind::ClockSet, text));
-        }
-        // Ended because the time is over, or by our order.
-        if matches!(
-            end.kind,
-            EndKind::Stopped(_) | EndKind::Killed | EndKind::AgentLost | EndKind::NotReady(_)
-        ) {
-            return false;
-        }
-        let Some(role) = self.role(load) else { return false };
-        let item = match reading::bad_end(role, &label, &end.kind) {
-            Some(bad) => Item::Bad(bad),
-            None if role.load == Load::Stream => {
-                let text = format!("{label} ended before the time was over, and was started again");
-                Item::Mark(MarkKind::Note, text)
-            }
-            None if end.cut => {
-                let text = format!(
-                    "what round {number} of {label} found was dropped, because its host could not tell of it for too long"
-                );
-                Item::Mark(MarkKind::Note, text)
-            }
-            None => match reading::of_round(role, instance, host, &cpus, end) {
-                Ok(reading) => Item::Found(reading),
-                Err(bad) => Item::Bad(bad),
-            },
-        };
-        let found = matches!(item, Item::Found(_));
-        self.merge.push(load, told.elapsed, item);
-        found
-    }
-
-    /// Lines of a stream. Says whether one of them has figures.
-    fn lines(&mut self, load: usize, told: u64, text: &str, dropped: u64) -> bool {
-        let Some(spec) = self.role(load).filter(|role| role.load == Load::Stream) else { return false };
-        let Some(spec) = spec.measure.clone() else { return false };
-        let label = self.label(load);
-        let most = self.soak.stall.saturating_mul(2);
-        let clock = self.loads.get_mut(load).and_then(|task| task.clock.as_mut());
-        let Some(clock) = clock else { return false };
-        let told = clock.report(told, None, most);
-        if told.was_set {
-            let text = format!("the clock of the host of {label} was set");
-            self.merge.push(load, told.elapsed, Item::Mark(MarkKind::ClockSet, text));
-        }
-        if dropped > 0 {
-            let text = format!("{dropped} bytes that {label} wrote were too many at once and are not read");
-            self.merge.push(load, told.elapsed, Item::Mark(MarkKind::Note, text));
-        }
-        let readings = text.lines().filter_map(|line| reading::of_line(&spec, line));
-        let mut found = false;
-        for reading in readings {
-            found = true;
-            self.merge.push(load, told.elapsed, Item::Found(reading));
-        }
-        found
     }
 }
 

@@ -32,7 +32,7 @@ impl Driver {
 
     /// Writes the last marks, and has the series summed up.
     pub(in super::super) fn close_series(&mut self, id: AttemptId) {
-        let now = self.now_unix_us();
+        let planned = self.soak_times.map(|times| times.load).unwrap_or_default();
         let attempt = self.attempts.get_mut(&id);
         let Some(soak) = attempt.and_then(|attempt| attempt.soak.as_deref_mut()) else { return };
         if matches!(soak.closing, Closing::Asked | Closing::Done(_)) {
@@ -43,7 +43,7 @@ impl Driver {
         let begun = soak.course().and_then(super::course::Course::begun_unix_us);
         let end = soak.end;
         self.take_findings(id, findings);
-        if begun.is_some() {
+        if let Some(begun) = begun {
             match end {
                 Some(End::Broke(at)) => {
                     let verdict = self.scheduler.failure(&id);
@@ -51,10 +51,13 @@ impl Driver {
                     self.mark(id, at, MarkKind::Broke, text.unwrap_or_default());
                 }
                 Some(End::Interrupted(at)) => self.mark(id, at, MarkKind::Ended, "interrupted".to_owned()),
-                None => self.mark(id, now, MarkKind::Ended, "the time was over".to_owned()),
+                None => {
+                    let us = u64::try_from(planned.as_micros()).unwrap_or(u64::MAX);
+                    let at = begun.saturating_add(us);
+                    self.mark(id, at, MarkKind::Ended, "the time was over".to_owned());
+                }
             }
         }
-        let planned = self.soak_times.map(|times| times.load).unwrap_or_default();
         let closed = self.recorder.as_ref().map(|recorder| recorder.close(id, planned));
         if let Some(Err(full)) = closed {
             tracing::error!("{full}");
@@ -72,7 +75,8 @@ impl Driver {
         found.outcome.check_failed = course.failed_rounds();
         found.outcome.doubts.extend(course.doubts().iter().cloned());
         if course.points() == 0 {
-            found.outcome.parse_error = Some("no round, and no line, of the whole soak gave a figure".to_owned());
+            found.outcome.parse_error =
+                Some("no round, and no line, of the whole soak gave a figure".to_owned());
         }
         Some(self.note_collected(id, found))
     }

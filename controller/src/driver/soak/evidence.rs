@@ -30,9 +30,7 @@ pub async fn collect(witness: Witness, attempt: AttemptId, results: ResultsDir) 
     let (completeness, text) = match collected {
         Ok(Ok((summary, body))) => (word(&summary), body),
         Ok(Err(status)) => ("none", none(status.message())),
-        Err(_) => {
-            ("none", none(&format!("the agent did not answer within {} s", PATIENCE.as_secs())))
-        }
+        Err(_) => ("none", none(&format!("the agent did not answer within {} s", PATIENCE.as_secs()))),
     };
     let written = tokio::task::spawn_blocking(move || write(&path, &text)).await;
     match written {
@@ -42,10 +40,7 @@ pub async fn collect(witness: Witness, attempt: AttemptId, results: ResultsDir) 
     }
 }
 
-async fn fetch(
-    witness: Witness,
-    attempt: AttemptId,
-) -> Result<(v1::EvidenceSummary, Vec<u8>), Status> {
+async fn fetch(witness: Witness, attempt: AttemptId) -> Result<(v1::EvidenceSummary, Vec<u8>), Status> {
     let Witness { mut client, lease, sysrq, .. } = witness;
     let request = v1::EvidenceRequest { lease: Some(lease), attempt: attempt.to_string(), sysrq };
     let mut chunks = client.evidence(request).await?.into_inner();

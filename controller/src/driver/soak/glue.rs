@@ -111,7 +111,8 @@ impl Driver {
         let attempt = self.attempts.get_mut(&id);
         let closing = attempt.and_then(|attempt| Some(&attempt.soak.as_deref()?.closing));
         let event = if matches!(closing, Some(Closing::Wanted | Closing::Asked)) {
-            let outcome = drover_sched::CollectOutcome { failed: Some((cause, detail)), ..Default::default() };
+            let outcome =
+                drover_sched::CollectOutcome { failed: Some((cause, detail)), ..Default::default() };
             Event::Collected { attempt: id, outcome }
         } else {
             Event::AttemptFailed { attempt: id, verdict: Verdict::Error { cause, detail } }
@@ -299,7 +300,10 @@ fn service_news(event: &TaskEvent, host: &Name) -> Option<(MarkKind, String)> {
         // Services may have nothing to do; that loads make no progress is told by the loads.
         TaskEventKind::Stalled { for_, what } => {
             let for_ = crate::time::brief(*for_);
-            Some((MarkKind::Note, format!("{label} on {host} wrote nothing and used no CPU for {for_}; {what}")))
+            Some((
+                MarkKind::Note,
+                format!("{label} on {host} wrote nothing and used no CPU for {for_}; {what}"),
+            ))
         }
         _ => None,
     }

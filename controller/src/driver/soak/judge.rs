@@ -59,7 +59,8 @@ impl Judge {
     /// Whether a metric comes from loads alone: what services tell at their end comes later.
     fn is_of_loads(&self, metric: &Name) -> bool {
         let roles = self.matrix.roles();
-        let is_service = |name: &str| roles.iter().any(|role| role.name.as_str() == name && role.is_service());
+        let is_service =
+            |name: &str| roles.iter().any(|role| role.name.as_str() == name && role.is_service());
         let named = self.matrix.metrics().roles_of(metric);
         if named.is_empty() {
             !roles.iter().any(|role| role.is_service() && role.measure.is_some())

@@ -52,8 +52,7 @@ impl<T> Merge<T> {
     /// The next report, with its task, once nothing earlier can come.
     pub fn next(&mut self) -> Option<(usize, Duration, T)> {
         let heads = self.lanes.iter().enumerate();
-        let (at, place) =
-            heads.filter_map(|(place, lane)| Some((lane.queue.front()?.0, place))).min()?;
+        let (at, place) = heads.filter_map(|(place, lane)| Some((lane.queue.front()?.0, place))).min()?;
         let may_be_earlier = |(other, lane): (usize, &Lane<T>)| {
             other != place && lane.queue.is_empty() && !lane.over && lane.seen <= at
         };

@@ -8,7 +8,7 @@
 //! | `spec` | what a soak asks of its tasks |
 //! | `task_clock`, `host_times` | when something happened, whatever is done to clocks |
 //! | `merge`, `sweep`, `judge`, `thin` | reports of several loads in one order, combined, evaluated, and made few |
-//! | `reading` | from what a load wrote to what it found |
+//! | `arrival`, `reading` | from what a load reports and wrote to what it found |
 //! | `course` | all of that together, for one attempt |
 //! | `silence` | loads that give nothing for too long |
 //! | `live` | what the driver keeps of a soak |
@@ -16,7 +16,10 @@
 //! | `recorder` | the thread that writes series and timelines |
 //! | `evidence` | what explains a failure, before anything is put right |
 
+mod arrival;
 mod course;
+#[cfg(test)]
+mod course_tests;
 mod end;
 mod evidence;
 mod glue;

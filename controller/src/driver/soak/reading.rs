@@ -42,7 +42,9 @@ pub fn bad_end(role: &Role, label: &str, kind: &EndKind) -> Option<BadRound> {
         EndKind::Exited(status) => format!("{label} ended with status {status}"),
         EndKind::Signaled(signal) => format!("{label} was killed by signal {signal}"),
         EndKind::Deadline => {
-            return Some(BadRound::Deadline(format!("{label} was still running at the deadline of its round")));
+            return Some(BadRound::Deadline(format!(
+                "{label} was still running at the deadline of its round"
+            )));
         }
         EndKind::NotStarted(_, why) => format!("{label} was not started: {why}"),
         // The end of the task tells of these.
@@ -101,4 +103,30 @@ pub fn of_line(spec: &ParserSpec, line: &str) -> Option<Reading> {
     let found = parse(spec, &input).ok()?;
     let (samples, histogram, doubts) = (found.samples, found.histogram, found.doubts);
     (!samples.is_empty()).then_some(Reading { samples, histogram, doubts })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expect_intervals_of_the_built_in_client_and_not_its_whole_run() {
+        let spec = ParserSpec::Tool(Tool::Workload);
+        let report = |rate: f64| {
+            format!(
+                "{{\"drover_workload\":\"client\",\"completed\":10,\"succeeded\":10,\"failed\":0,\"errors\":{{\"refused\":0,\"reset\":0,\
+                 \"timeout\":0,\"address_in_use\":0,\"fd_limit\":0,\"other\":0}},\"elapsed_s\":1.0,\"conn_per_s\":{rate}}}"
+            )
+        };
+        let found = of_line(&spec, &format!("{{\"progress\":{}}}", report(10.0))).unwrap();
+        assert!(found.samples.iter().any(|sample| sample.name == "conn_per_s"), "{found:?}");
+        assert_eq!(of_line(&spec, &report(10.0)), None);
+    }
+
+    #[test]
+    fn expect_nothing_of_lines_without_figures() {
+        let spec = ParserSpec::Regex("rate (?<rate>[0-9]+)".to_owned());
+        assert_eq!(of_line(&spec, "starting"), None);
+        assert_eq!(of_line(&spec, "rate 7").map(|found| found.samples.len()), Some(1));
+    }
 }

@@ -104,7 +104,13 @@ impl Recorder {
     }
 
     /// Adds a mark.
-    pub fn mark(&self, attempt: AttemptId, at_unix_us: u64, kind: MarkKind, text: String) -> Result<(), Full> {
+    pub fn mark(
+        &self,
+        attempt: AttemptId,
+        at_unix_us: u64,
+        kind: MarkKind,
+        text: String,
+    ) -> Result<(), Full> {
         self.order(Order::Mark { attempt, at_unix_us, kind, text })
     }
 

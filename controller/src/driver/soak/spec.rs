@@ -78,3 +78,71 @@ impl Times {
         role.is_load() && by_itself && end.wall.saturating_add(gap) >= self.load
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use drover_matrix::{Options, Source, parse};
+    use drover_model::{OutputSummary, Usage};
+
+    use super::*;
+
+    const MATRIX: &str = "
+version: 1
+name: m
+axes: { n: [1, 2] }
+roles:
+  server: { run: [serve], ready: { log: up, within: 30s } }
+  fill: { after: server, run: [fill], timeout: 2m }
+  client:
+    after: [server, fill]
+    run: [load]
+    measure: lines
+    timeout: 1m
+    stop: { grace: 5s }
+metrics: { rate: { unit: 1/s, better: higher, primary: true } }
+soak: { for: 8h, every: 10s, share: true }
+";
+
+    fn matrix(text: &str) -> Matrix {
+        parse(&Source::new("m.yaml", text), &Options::default()).unwrap_or_else(|found| panic!("{found}"))
+    }
+
+    #[test]
+    fn expect_services_to_outlast_loads_and_loads_to_outlast_their_last_round() {
+        let matrix = matrix(MATRIX);
+        let times = Times::of(&matrix, 2).unwrap();
+        let deadline = |role: &str| times.deadline(matrix.role(role).unwrap());
+        let hours = Duration::from_secs(4 * 3600);
+        assert_eq!(times.load, hours);
+        assert_eq!(deadline("client"), hours + Duration::from_secs(65) + PATIENCE);
+        assert_eq!(deadline("server"), deadline("client") + Duration::from_secs(150));
+        assert_eq!(deadline("fill"), Duration::from_secs(120));
+        assert_eq!(Times::of(&self::matrix(&MATRIX.replace("soak: {", "#")), 2), None);
+    }
+
+    #[test]
+    fn expect_a_load_to_be_done_only_when_its_time_is_over() {
+        let matrix = matrix(MATRIX);
+        let times = Times::of(&matrix, 2).unwrap();
+        let spent = |role: &str, kind, wall| {
+            let end = TaskEnd {
+                kind,
+                wall,
+                usage: Usage::default(),
+                stdout: OutputSummary::default(),
+                stderr: OutputSummary::default(),
+                cpus: String::new(),
+                leftovers: 0,
+                counters: None,
+            };
+            times.is_spent(matrix.role(role).unwrap(), &end)
+        };
+        let (all, less) = (times.load, times.load - Duration::from_secs(1));
+        for kind in [EndKind::Exited(1), EndKind::Stopped(None), EndKind::Signaled(15), EndKind::Deadline] {
+            assert!(spent("client", kind.clone(), all) && !spent("client", kind.clone(), less), "{kind:?}");
+            assert!(!spent("server", kind, all));
+        }
+        assert!(spent("client", EndKind::Exited(0), all - ROUND_GAP));
+        assert!(!spent("client", EndKind::Killed, all) && !spent("client", EndKind::AgentLost, all));
+    }
+}

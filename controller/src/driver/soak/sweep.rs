@@ -11,6 +11,9 @@ pub enum Occasion {
     Replaced,
 }
 
+/// Gets what there is of all loads, by load.
+pub type Judge<'a, T> = dyn FnMut(&[(usize, &T)], Occasion) + 'a;
+
 /// What each load gave last.
 #[derive(Debug)]
 pub struct Sweep<T> {
@@ -31,8 +34,8 @@ impl<T> Sweep<T> {
         Self { loads: (0..loads).map(load).collect() }
     }
 
-    /// A load gives something. `judge` gets what there is of all loads, by load.
-    pub fn add(&mut self, load: usize, found: T, judge: &mut dyn FnMut(&[(usize, &T)], Occasion)) {
+    /// A load gives something.
+    pub fn add(&mut self, load: usize, found: T, judge: &mut Judge<'_, T>) {
         self.give_way(load, judge);
         let Some(entry) = self.loads.get_mut(load) else { return };
         (entry.last, entry.is_new) = (Some(found), true);
@@ -40,7 +43,7 @@ impl<T> Sweep<T> {
     }
 
     /// A load failed to give anything: what it gave before stands for it no more.
-    pub fn fail(&mut self, load: usize, judge: &mut dyn FnMut(&[(usize, &T)], Occasion)) {
+    pub fn fail(&mut self, load: usize, judge: &mut Judge<'_, T>) {
         self.give_way(load, judge);
         if let Some(entry) = self.loads.get_mut(load) {
             (entry.last, entry.is_new) = (None, false);
@@ -48,20 +51,20 @@ impl<T> Sweep<T> {
     }
 
     /// All loads are over: judges what came to no point.
-    pub fn finish(&mut self, judge: &mut dyn FnMut(&[(usize, &T)], Occasion)) {
+    pub fn finish(&mut self, judge: &mut Judge<'_, T>) {
         if self.loads.iter().any(|load| load.is_new) {
             judge(&self.given(), Occasion::Replaced);
         }
         self.loads.iter_mut().for_each(|load| load.is_new = false);
     }
 
-    fn give_way(&self, load: usize, judge: &mut dyn FnMut(&[(usize, &T)], Occasion)) {
+    fn give_way(&self, load: usize, judge: &mut Judge<'_, T>) {
         if self.loads.get(load).is_some_and(|load| load.is_new) {
             judge(&self.given(), Occasion::Replaced);
         }
     }
 
-    fn complete(&mut self, judge: &mut dyn FnMut(&[(usize, &T)], Occasion)) {
+    fn complete(&mut self, judge: &mut Judge<'_, T>) {
         if self.loads.iter().all(|load| load.is_new) {
             judge(&self.given(), Occasion::Point);
             self.loads.iter_mut().for_each(|load| load.is_new = false);

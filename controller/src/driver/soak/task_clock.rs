@@ -89,10 +89,7 @@ mod tests {
     fn expect_time_to_stand_still_when_the_clock_was_set_between_lines() {
         let mut clock = TaskClock::new(HOUR);
         clock.report(HOUR + 1_000_000, None, MOST);
-        assert_eq!(
-            clock.report(500, None, MOST),
-            Told { elapsed: Duration::from_secs(1), was_set: true }
-        );
+        assert_eq!(clock.report(500, None, MOST), Told { elapsed: Duration::from_secs(1), was_set: true });
         assert_eq!(seconds(clock.report(1_000_500, None, MOST).elapsed), 2);
     }
 }

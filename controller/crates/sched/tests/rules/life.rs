@@ -190,8 +190,14 @@ fn expect_doubts_when_processes_are_left_or_output_is_cut() {
     let mut desk = Desk::new(plan(1));
     desk.open(&[]);
     desk.run_up("c0r1a1");
-    desk.ended_with("c0r1a1.client.0", Ending { kind: EndKind::Exited(0), leftovers: 0, output_cut: 7, spent: false });
-    desk.ended_with("c0r1a1.server.0", Ending { kind: EndKind::Stopped(None), leftovers: 2, output_cut: 0, spent: false });
+    desk.ended_with(
+        "c0r1a1.client.0",
+        Ending { kind: EndKind::Exited(0), leftovers: 0, output_cut: 7, spent: false },
+    );
+    desk.ended_with(
+        "c0r1a1.server.0",
+        Ending { kind: EndKind::Stopped(None), leftovers: 2, output_cut: 0, spent: false },
+    );
     let doubts = vec![Doubt { kind: DoubtKind::ClientSaturated, detail: "the client used 99 %".to_owned() }];
     assert_eq!(
         desk.collected("c0r1a1", CollectOutcome { doubts, ..CollectOutcome::default() }),
