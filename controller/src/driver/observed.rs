@@ -49,6 +49,9 @@ impl Driver {
             return;
         }
         observed.last_seq = event.seq;
+        self.soak_sign(&host, &event);
+        let attempt = self.attempts.get_mut(&id);
+        let Some(observed) = attempt.and_then(|attempt| attempt.observed.get_mut(&host)) else { return };
         match event.kind {
             HostEventKind::Observing { interval, without } => {
                 observed.sampled = true;

@@ -35,6 +35,7 @@ metrics:
   rate: {{ unit: 1/s, better: higher, primary: true }}
   failed: {{ unit: requests, better: lower, must: '== 0' }}
 retries: 0
+observe: off
 soak: {{ {soak} }}
 ",
         mark = mark(lab),
@@ -130,6 +131,7 @@ metrics:
   conn_per_s: { unit: conn/s, better: higher, primary: true, from: client }
   failed: { unit: connections, better: lower, from: client, must: '== 0' }
   accepted: { unit: connections, better: higher, from: server }
+observe: off
 soak: { for: 6s, every: 1s, until: first-ng }
 ",
     );
@@ -169,7 +171,7 @@ fn expect_leak_and_hang_at_their_times_when_a_stream_leaks_and_hangs() {
     let (head, _) = text.split_once("metrics:").unwrap();
     let (_, tail) = text.split_once("retries:").unwrap();
     let metrics = "metrics: { rss: { unit: bytes, better: lower, primary: true } }\nretries:";
-    let matrix = lab.write("m.yaml", &format!("{head}{metrics}{tail}"));
+    let matrix = lab.write("m.yaml", &format!("{head}{metrics}{tail}").replace("observe: off\n", ""));
     lab.run(&["run", matrix.to_str().unwrap()]).expect(1).says("NG hang").says("seen by the agent of local");
     let soak = soak(&lab);
     assert_eq!((soak["outcome"].as_str(), soak["cause"].as_str()), (Some("ng"), Some("hang")));
@@ -186,6 +188,9 @@ fn expect_leak_and_hang_at_their_times_when_a_stream_leaks_and_hangs() {
     );
     let finding = soak["metrics"][0]["drift"]["finding"].as_str().unwrap_or_default();
     assert!(finding.contains("leaks"), "{}", soak["metrics"][0]["drift"]);
+    let sensors: Vec<&Value> =
+        soak["metrics"].as_array().unwrap().iter().filter(|metric| metric["name"] == "server rss").collect();
+    assert!(sensors.len() == 1 && sensors[0]["points"].as_u64() > Some(5), "{sensors:?}");
     assert_ne!(soak["evidence"]["state"], "none");
     let evidence = fs::read_to_string(file(&lab, "evidence.local.txt")).unwrap();
     assert!(evidence.contains("sleep"), "the process that hung is in it:\n{evidence}");

@@ -331,9 +331,14 @@ impl Course {
 
     fn mark(&self, elapsed: Duration, kind: MarkKind, text: String, findings: &mut Vec<Finding>) {
         let at_unix_us = self.at(elapsed);
-        if self.on_disk.last_marks.get(&kind).is_none_or(|last| at_unix_us > *last) {
+        if self.is_new(at_unix_us, kind) {
             findings.push(Finding::Mark { at_unix_us, kind, text });
         }
+    }
+
+    /// Whether a mark is not on disk, written by a former controller.
+    pub fn is_new(&self, at_unix_us: u64, kind: MarkKind) -> bool {
+        self.on_disk.last_marks.get(&kind).is_none_or(|last| at_unix_us > *last)
     }
 
     fn at(&self, elapsed: Duration) -> u64 {

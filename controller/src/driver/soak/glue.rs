@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use drover_model::{AttemptId, ErrorCause, Name, NgCause, TaskEvent, TaskEventKind, TaskId, Verdict};
+use drover_model::{
+    AttemptId, ErrorCause, HostEvent, HostEventKind, Name, NgCause, TaskEvent, TaskEventKind, TaskId, Verdict,
+};
 use drover_sched::{Event, TaskChange};
 use drover_store::MarkKind;
 
@@ -59,18 +61,36 @@ impl Driver {
         }
         let is_service = role.is_some_and(|role| role.is_service());
         let Some(soak) = self.soak_mut(id) else { return for_scheduler };
-        let at_unix_us = soak.time_of(host, event, now_unix_us);
+        let at_unix_us = soak.time_of(host, event.at_unix_us, now_unix_us);
         let report = Report { host: host.clone(), event: event.clone(), at_unix_us };
-        let findings = soak.report(&report, now);
-        if is_service && let Some(text) = service_news(event, host) {
-            let (kind, text) = text;
-            self.mark(id, at_unix_us, kind, text);
+        let mut findings = soak.report(&report, now);
+        if is_service && let Some((kind, text)) = service_news(event, host) {
+            findings.extend(soak.sign(at_unix_us, kind, text));
         }
         self.take_findings(id, findings);
         if let Some(soak) = self.soak_mut(id) {
             soak.event_unix_us = Some(at_unix_us);
         }
         for_scheduler
+    }
+
+    /// A host reports something of itself.
+    pub(in super::super) fn soak_sign(&mut self, host: &Name, event: &HostEvent) {
+        let now_unix_us = self.now_unix_us();
+        let (kind, text) = match &event.kind {
+            HostEventKind::Kernel { class, first_line, .. } => {
+                (MarkKind::Kernel, format!("{host}: {class}: {first_line}"))
+            }
+            HostEventKind::Tainted { before, after } => {
+                (MarkKind::Sign, format!("{host}: kernel.tainted was {before} and is {after}"))
+            }
+            HostEventKind::Observing { .. } | HostEventKind::Blind { .. } => return,
+        };
+        let Some(soak) = self.soak_mut(event.attempt) else { return };
+        let at_unix_us = soak.time_of(host, event.at_unix_us, now_unix_us);
+        let finding = soak.sign(at_unix_us, kind, text);
+        soak.event_unix_us = Some(at_unix_us);
+        self.take_findings(event.attempt, finding.into_iter().collect());
     }
 
     /// The thread that writes series has something to say.
@@ -82,7 +102,9 @@ impl Driver {
                 let soak = self.attempts.get_mut(&id).and_then(|attempt| attempt.soak.as_deref_mut());
                 let Some(soak) = soak else { return };
                 let Some(early) = soak.opened(on_disk) else { return };
-                let findings = early.iter().flat_map(|report| soak.report(report, now)).collect();
+                let mut findings: Vec<Finding> =
+                    early.iter().flat_map(|report| soak.report(report, now)).collect();
+                findings.extend(soak.waiting_marks());
                 let wanted = soak.closing == Closing::Wanted;
                 if went_on {
                     let text = "another controller went on".to_owned();

@@ -7,7 +7,8 @@ use std::{
 };
 
 use drover_matrix::{Matrix, Soak};
-use drover_model::{AttemptId, Name, TaskEvent, TaskId};
+use drover_model::{AttemptId, Name, TaskEvent, TaskEventKind, TaskId};
+use drover_store::MarkKind;
 
 use super::{
     course::{Course, Finding, OnDisk},
@@ -23,6 +24,8 @@ pub struct LiveSoak {
     loads: Vec<TaskId>,
     stage: Stage,
     host_times: HostTimes,
+    /// Marks of what is no load, that wait for the series to be open.
+    early_marks: Vec<(u64, MarkKind, String)>,
     pub silence: Silence,
     /// Hosts that cannot be heard.
     pub away: BTreeSet<Name>,
@@ -95,6 +98,7 @@ impl LiveSoak {
             soak,
             stage: Stage::Opening(Vec::new()),
             host_times: HostTimes::default(),
+            early_marks: Vec::new(),
             silence: Silence::new(loads.len(), soak.stall),
             loads,
             away: BTreeSet::new(),
@@ -106,9 +110,28 @@ impl LiveSoak {
         }
     }
 
-    /// When something was that a host reports, by the controller's clock, which shows `now_unix_us`.
-    pub fn time_of(&mut self, host: &Name, event: &TaskEvent, now_unix_us: u64) -> u64 {
-        self.host_times.of(host, event.at_unix_us, now_unix_us)
+    /// When something was that a host reports of `at_unix_us`, by the controller's clock, which shows `now_unix_us`.
+    pub fn time_of(&mut self, host: &Name, at_unix_us: u64, now_unix_us: u64) -> u64 {
+        self.host_times.of(host, at_unix_us, now_unix_us)
+    }
+
+    /// A mark of what is no load, as it is to be written: not before the series is open, and not again by a later controller.
+    pub fn sign(&mut self, at_unix_us: u64, kind: MarkKind, text: String) -> Option<Finding> {
+        match &self.stage {
+            Stage::Opening(_) => {
+                self.early_marks.push((at_unix_us, kind, text));
+                None
+            }
+            Stage::Going(course) => {
+                course.is_new(at_unix_us, kind).then_some(Finding::Mark { at_unix_us, kind, text })
+            }
+        }
+    }
+
+    /// The marks that waited for the series to be open.
+    pub fn waiting_marks(&mut self) -> Vec<Finding> {
+        let marks = std::mem::take(&mut self.early_marks);
+        marks.into_iter().filter_map(|(at, kind, text)| self.sign(at, kind, text)).collect()
     }
 
     /// The series is open, with this in it. Gives the reports that waited; `None` if it was open before.
@@ -142,7 +165,7 @@ impl LiveSoak {
                     if course.report(load, host, event, *at_unix_us, &mut findings) {
                         self.silence.broken(load, now);
                     }
-                    if matches!(event.kind, drover_model::TaskEventKind::Ended(_)) {
+                    if matches!(event.kind, TaskEventKind::Ended(_)) {
                         self.silence.over(load);
                     }
                 }

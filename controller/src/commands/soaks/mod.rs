@@ -1,5 +1,7 @@
 //! What became of the soaks of a run, read from their series on disk: for `report`, and for the end of `run` and `resume`.
 
+mod sensors;
+
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read},
@@ -7,13 +9,13 @@ use std::{
     time::Duration,
 };
 
-use drover_matrix::Soak;
+use drover_matrix::{Matrix, Soak};
 use drover_model::{AttemptId, Name};
 use drover_report::soak::{Evidence, EvidenceState, Running, SeriesMetric, SoakResult, SoakSetup, summarise};
 use drover_store::{AttemptRecord, ResultsDir, RunResults, SeriesReader, Store};
 
 use super::load::restore;
-use crate::{Context, error::Failure};
+use crate::{Context, error::Failure, exit::ExitStatus};
 
 /// Longest first lines of evidence that are read, in bytes.
 const HEAD: u64 = 4096;
@@ -34,7 +36,7 @@ pub fn soaks(
     let cells = results.cells.iter().filter(|cell| cell.excluded.is_none()).count();
     let planned = soak.cell_time(u64::try_from(cells).unwrap_or(u64::MAX));
     let metrics: Vec<SeriesMetric> = results.run.metrics.iter().map(SeriesMetric::of).collect();
-    let reading = Reading { dir, soak, planned, metrics: &metrics };
+    let reading = Reading { dir, matrix: &matrix, soak, planned, metrics: &metrics };
     let mut list = Vec::new();
     for attempt in &results.attempts {
         let tasks = store.load_tasks(&attempt.id).map_err(|error| Failure::infrastructure(&error))?;
@@ -52,6 +54,7 @@ pub fn soaks(
 
 struct Reading<'a> {
     dir: &'a ResultsDir,
+    matrix: &'a Matrix,
     soak: &'a Soak,
     planned: Duration,
     metrics: &'a [SeriesMetric],
@@ -67,6 +70,16 @@ impl Reading<'_> {
     ) -> Result<Option<SoakResult>, Failure> {
         let reader = SeriesReader::open(self.dir, &id).map_err(|error| Failure::infrastructure(&error))?;
         let Some(reader) = reader else { return Ok(None) };
+        let mut sensors = Vec::new();
+        for host in hosts {
+            let at = (hosts.len() > 1).then_some(host);
+            let path = self.dir.sensors_path(&id, host);
+            let found = sensors::series(&path, at, self.matrix);
+            sensors.extend(found.map_err(|error| {
+                let text = format!("cannot read {}: {error}", path.display());
+                Failure::new(ExitStatus::Infrastructure, text)
+            })?);
+        }
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let setup = SoakSetup {
             started_unix_us: record.map_or(0, |record| record.started_unix_us),
@@ -76,7 +89,7 @@ impl Reading<'_> {
             warm_up: self.soak.warm_up,
             verdict: record.map(|record| &record.verdict),
             metrics: self.metrics,
-            sensors: &[],
+            sensors: &sensors,
         };
         let series = summarise(&reader, &setup).map_err(|error| Failure::infrastructure(&error))?;
         Ok(Some(SoakResult {
