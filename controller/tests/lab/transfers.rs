@@ -38,6 +38,7 @@ fn expect_the_agent_stored_and_all_measured_when_its_upload_is_cut_off() {
         "one.yaml",
         "
 version: 1
+observe: off
 name: one
 axes: { n: [1, 2] }
 roles: { job: { shell: 'echo {{ n }} >> /var/tmp/runs' } }
@@ -75,6 +76,7 @@ fn expect_whole_artifacts_of_all_hosts_when_a_link_is_cut_while_they_are_fetched
         "artifacts.yaml",
         "
 version: 1
+observe: off
 name: artifacts
 axes: { n: [1] }
 roles:
@@ -144,6 +146,7 @@ fn expect_the_trial_measured_when_a_host_is_cut_off_at_the_barrier() {
         "barrier.yaml",
         "
 version: 1
+observe: off
 name: barrier
 axes: { n: [1] }
 roles:
@@ -222,6 +225,7 @@ fn expect_what_is_too_large_refused_and_named_when_it_travels() {
         format!(
             "
 version: 1
+observe: off
 name: sizes
 axes: {{ n: [1] }}
 roles:
