@@ -26,6 +26,7 @@ use super::{
     Index, Record,
     index::{Place, Slot},
     record::{HEADER, MAGIC, Note},
+    replay::Replay,
     shed,
 };
 use crate::{clock::unix_us, lease::Grant, text::chain};
@@ -58,7 +59,8 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Opens the spool at `path`, or makes it. A tail that was cut short is dropped.
+    /// Opens the spool at `path`, or makes it. A tail that was cut short is dropped; records that a disk has damaged are left
+    /// out.
     ///
     /// # Errors
     /// When the file cannot be read or written, or has another format.
@@ -75,11 +77,16 @@ impl Spool {
         if !bytes.starts_with(&MAGIC) {
             return Err(SpoolError::Format { path: path.to_owned() });
         }
-        spool.replay(bytes.get(MAGIC.len()..).unwrap_or_default());
-        let lost = u64::try_from(bytes.len()).unwrap_or(u64::MAX).saturating_sub(spool.length);
-        if lost > 0 {
-            tracing::warn!(path = %path.display(), bytes = lost, "the end of the spool was cut short and is dropped");
+        let skipped = spool.replay(bytes.get(MAGIC.len()..).unwrap_or_default());
+        let cut = wide(bytes.len()).saturating_sub(spool.length);
+        if cut > 0 {
+            tracing::warn!(path = %path.display(), bytes = cut, "the end of the spool cannot be read and is dropped");
             spool.file.set_len(spool.length).map_err(fail("cut"))?;
+        }
+        spool.index.allow_for(cut.saturating_add(skipped));
+        if skipped > 0 {
+            tracing::error!(path = %path.display(), bytes = skipped, "the spool is damaged: what is readable is kept");
+            spool.compact(0)?;
         }
         spool.tidy()?;
         Ok(spool)
@@ -90,13 +97,16 @@ impl Spool {
         Self { path, file, length, live: 0, index: Index::default(), shed_at: SHED_BYTES, behind: false }
     }
 
-    fn replay(&mut self, mut bytes: &[u8]) {
-        while let Some((record, length)) = Record::parse(bytes) {
-            self.index.apply(&record, Place::File { at: self.length, length });
-            self.length = self.length.saturating_add(wide(length));
-            bytes = bytes.get(length..).unwrap_or_default();
+    /// Takes up the records; gives the number of bytes between them that cannot be read.
+    fn replay(&mut self, bytes: &[u8]) -> u64 {
+        let start = self.length;
+        let mut replay = Replay::new(bytes);
+        for (at, record, length) in replay.by_ref() {
+            self.index.apply(&record, Place::File { at: start.saturating_add(wide(at)), length });
         }
+        self.length = start.saturating_add(wide(replay.end));
         self.recount();
+        wide(replay.skipped)
     }
 
     /// What the records add up to.
@@ -539,6 +549,31 @@ mod tests {
         assert!(!again.index().knows(&task(0)) && again.index().grant.is_none());
         assert_eq!(again.index().epoch, LeaseEpoch(7));
         assert_eq!(read(&again, 1, 1 << 20), read(&spool, 1, 1 << 20));
+    }
+
+    #[test]
+    fn expect_the_rest_kept_and_no_number_given_again_when_a_block_in_the_middle_is_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("spool");
+        let mut spool = Spool::open(&path).unwrap();
+        for cell in 0..40 {
+            run_one(&mut spool, cell, 100);
+        }
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle..middle + 512].fill(0);
+        std::fs::write(&path, bytes).unwrap();
+
+        let before = spool.index().next_seq;
+        for mut again in [Spool::open(&path).unwrap(), Spool::open(&path).unwrap()] {
+            let ended = (0..40)
+                .filter(|cell| again.index().task(&task(*cell)).is_some_and(|task| task.end.is_some()));
+            assert!((36..40).contains(&ended.count()));
+            assert!(again.index().next_seq > before && again.index().epoch > LeaseEpoch(512));
+            run_one(&mut again, 99, 1);
+            assert!(read(&again, before, 1 << 20).len() == 2);
+            again.forget(task(99).attempt);
+        }
     }
 
     fn round(number: u64, bytes: usize) -> v1::task_event::Kind {

@@ -121,6 +121,12 @@ impl Index {
         self.attempts.values().flat_map(|attempt| &attempt.tasks).filter(|task| task.end.is_none())
     }
 
+    /// Some bytes of the spool could not be read: whatever numbers were given out in there, greater ones come next.
+    pub(super) fn allow_for(&mut self, bytes: u64) {
+        self.next_seq = self.next_seq.saturating_add(bytes);
+        self.epoch.0 = self.epoch.0.saturating_add(bytes);
+    }
+
     /// The places of a run's events from `from_seq` on.
     pub(super) fn of_run(&self, run: RunId, from_seq: u64) -> impl Iterator<Item = (u64, &Slot)> {
         self.events

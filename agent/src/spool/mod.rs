@@ -4,6 +4,7 @@
 mod file;
 mod index;
 mod record;
+mod replay;
 mod shed;
 
 pub use file::{Spool, SpoolError};

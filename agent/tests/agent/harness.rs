@@ -24,6 +24,16 @@ use tonic::{
 /// Far more than anything here takes; a test that hangs fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Waits until a condition holds that no event tells of.
+pub async fn until(mut holds: impl FnMut() -> bool) {
+    let holds = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    within(holds).await;
+}
+
 /// The agent's program.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_drover-agent");
 

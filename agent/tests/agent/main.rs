@@ -25,3 +25,4 @@ mod serving;
 mod stall;
 mod start;
 mod watch;
+mod wrong_world;

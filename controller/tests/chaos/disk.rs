@@ -35,7 +35,9 @@ impl Disk {
     pub fn ext4(top: &Path) -> Result<Self, String> {
         let image = top.with_extension("image");
         File::create(&image).and_then(|file| file.set_len(STORE)).map_err(|error| error.to_string())?;
-        command("mkfs.ext4", &["-q", "-F", "-m", "0", &text(&image)])?;
+        // Blocks as large as on any disk of today. Of small file systems they are smaller than a page of memory, and then a
+        // shared index of SQLite that grows on a full disk is answered with SIGBUS.
+        command("mkfs.ext4", &["-q", "-F", "-m", "0", "-b", "4096", &text(&image)])?;
         fs::create_dir_all(top).map_err(|error| error.to_string())?;
         let disk = Self { top: top.to_owned(), image: Some(image) };
         disk.mount()?;

@@ -28,7 +28,7 @@ use plan::{Means, Plan};
 const ROUNDS: u64 = 2;
 const SEED: u64 = 1;
 /// Rounds that do not hold before the rest is not looked at any more.
-const ENOUGH: usize = 3;
+const ENOUGH: usize = 10;
 
 fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}")))

@@ -13,13 +13,13 @@ use drover_connect::{LocalOptions, connect_local};
 use drover_model::RunId;
 use drover_proto::v1;
 
-use crate::{ground::Ground, history::History, jobs, wait};
+use crate::{ground::Ground, history::History, jobs, judge::Harm, wait};
 
 /// Longest time for an agent to be over after it was told to end.
 const AGENT_ENDS: Duration = Duration::from_secs(40);
 
 /// Everything that is left, in words.
-pub fn remains(ground: &Ground, run: RunId, history: &History) -> Vec<String> {
+pub fn remains(ground: &Ground, run: RunId, history: &History, harm: &Harm) -> Vec<String> {
     let mut left = Vec::new();
     processes(ground, &mut left);
     ports(history, &mut left);
@@ -28,7 +28,9 @@ pub fn remains(ground: &Ground, run: RunId, history: &History) -> Vec<String> {
         let dir = ground.agent_dir(host);
         folders(&dir, &mut left);
         cgroups(&dir, &mut left);
-        if let Err(error) = spool(ground, host, run, &mut left) {
+        // An agent that ends on a full disk cannot write down what it was told to forget.
+        let must_be_empty = harm.agent_fills == 0;
+        if must_be_empty && let Err(error) = spool(ground, host, run, &mut left) {
             left.push(format!("the spool of host {host} cannot be looked at: {error}"));
         }
     }

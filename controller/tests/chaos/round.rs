@@ -377,6 +377,8 @@ impl Round<'_> {
         self.note(&format!("ended: {status}"));
         match (status.code(), status.signal()) {
             (Some(0 | 1 | 3 | 4 | 130), _) => Ok(()),
+            // It had not yet begun to listen.
+            (None, Some(15)) if self.harm.interrupts > 0 => Ok(()),
             (code, signal) => {
                 Err(broken(format!("a controller ended by itself: status {code:?}, signal {signal:?}")))
             }
@@ -411,7 +413,8 @@ impl Round<'_> {
         let history = History::read(logs.iter().map(PathBuf::as_path));
         let planned = planned(self.plan, run.id);
         let mut wrong = judge(&planned, &found.attempts, &history, &self.harm);
-        wrong.extend(remains(&self.ground, run.id, &history).into_iter().map(|left| format!("left: {left}")));
+        let left = remains(&self.ground, run.id, &history, &self.harm);
+        wrong.extend(left.into_iter().map(|left| format!("left: {left}")));
         if self.released > 0 && self.harm.agent_fills == 0 {
             wrong.push("a host was quarantined without a reason".to_owned());
         }

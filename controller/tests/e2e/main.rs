@@ -5,6 +5,7 @@
 mod attach;
 mod bisect;
 mod commands;
+mod disturbed;
 mod durable;
 mod harness;
 mod interrupts;

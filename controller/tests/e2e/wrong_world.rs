@@ -234,10 +234,10 @@ fn expect_one_failed_attempt_when_the_disk_is_too_full_for_its_output() {
 }
 
 /// A file system of a few megabytes, mounted by root for one test.
-struct Tmpfs(PathBuf);
+pub struct Tmpfs(PathBuf);
 
 impl Tmpfs {
-    fn mount(lab: &Lab, name: &str, options: &str) -> Self {
+    pub fn mount(lab: &Lab, name: &str, options: &str) -> Self {
         let path = lab.path().join(name);
         fs::create_dir(&path).unwrap();
         let mut command = Command::new("mount");
