@@ -58,7 +58,8 @@ impl Driver {
                 tracing::debug!(%host, attempt = %id, ?interval, ?without, "is observed");
             }
             HostEventKind::Kernel { class, hint, first_line, excerpt, .. } => {
-                tracing::warn!(%host, attempt = %id, class, first_line, excerpt, "the kernel reports");
+                tracing::warn!(%host, attempt = %id, class, "the kernel reports: {first_line}");
+                tracing::info!(%host, attempt = %id, "its log around that:\n{excerpt}");
                 let line = quoted(&first_line);
                 match hint {
                     KernelHint::Ng(cause) => {
