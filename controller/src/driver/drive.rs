@@ -107,6 +107,8 @@ pub(super) struct Driver {
     pub(super) generation: u64,
     /// Number of the last connection to each host.
     pub(super) generations: BTreeMap<Name, u64>,
+    /// Hosts that are being switched off and on.
+    pub(super) cycling: JoinSet<()>,
     pub(super) attempts: BTreeMap<AttemptId, LiveAttempt>,
     /// How long attempts last, and who writes what they give on the way, if the matrix is a soak.
     pub(super) soak_times: Option<Times>,
@@ -168,6 +170,7 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
         links: BTreeMap::new(),
         generation: 0,
         generations: BTreeMap::new(),
+        cycling: JoinSet::new(),
         attempts: BTreeMap::new(),
         progress: job.progress,
         deferred: VecDeque::new(),
@@ -243,6 +246,7 @@ impl Driver {
         let mut ending = JoinSet::new();
         std::mem::take(&mut self.links).into_values().for_each(|link| drop(ending.spawn(link.shut_down())));
         while ending.join_next().await.is_some() {}
+        while self.cycling.join_next().await.is_some() {}
         let closed = self.writer.close();
         // Now, so that whoever watches finds all of it in the store.
         self.progress.dismiss(ended.why());
@@ -255,6 +259,7 @@ impl Driver {
             InternalEvent::Scheduler(event) => {
                 match &event {
                     Event::Interrupted => self.progress.stopping(),
+                    Event::PowerCycled { host, problem } => self.note_power(host, problem.as_deref()),
                     Event::LeaseReleased { host } => {
                         self.links.get_mut(host).into_iter().for_each(Link::released);
                     }

@@ -22,6 +22,10 @@ impl Driver {
                 self.connect(host);
                 None
             }
+            Effect::CyclePower { host, why } => {
+                self.cycle_power(host, &why);
+                None
+            }
             Effect::AcquireLease { host } => {
                 let observe = self.matrix.policy().observe;
                 self.links.get_mut(&host)?.acquire(self.run, self.holder.clone(), observe);

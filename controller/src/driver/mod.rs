@@ -12,6 +12,7 @@
 //! | `link`: worker, one per connection | requests that must keep their order (start, barrier, stop) | `Answer` | with the connection |
 //! | `barrier`, one per release on several hosts | probes clocks, orders the release | barrier events, `Lost` | with the answers |
 //! | `link`: calls, one each | any other request to an agent | `Answer` | with the answer |
+//! | `power`, one per host whose power is cycled | runs the commands of the host file | `PowerCycled` | with the commands |
 //! | `signals` | waits for SIGINT, SIGTERM, SIGHUP | `Interrupted` | with the run |
 //! | `live`: accept, and one per client | serves those who watch | `Watched`, `Interrupted` | with the run, with the client |
 //! | `soak`: the recorder (thread, in a soak) | writes series and timelines | `Recorded` | when the run ends |
@@ -32,6 +33,7 @@ mod finish;
 mod internal_event;
 mod link;
 mod observed;
+mod power;
 mod prepare;
 mod progress;
 mod setup;

@@ -1,13 +1,20 @@
 //! From a matrix and its hosts to the scheduler's plan.
 
-use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
 
 use drover_connect::Target;
 use drover_matrix::{
-    Axis, ExitStatuses, HostFile, HostLimits, Matrix, Plan as Trials, Reach, ReadyTemplate, Role, Spread,
+    Axis, ExitStatuses, HostFile, HostLimits, Matrix, Plan as Trials, Power, Reach, ReadyTemplate, Role,
+    Spread,
 };
 use drover_model::{Name, RunId, TrialId};
-use drover_sched::{Group, Order, Plan, PlanError, Reconnect, RoleKind, RoleShape, Scheduler, StatusPolicy};
+use drover_sched::{
+    Group, Order, Plan, PlanError, PowerPolicy, Reconnect, RoleKind, RoleShape, Scheduler, StatusPolicy,
+};
 
 use super::soak::Times;
 
@@ -37,6 +44,8 @@ pub struct HostSetup {
     pub limits: HostLimits,
     /// Its kernel may be asked for stacks when a soak has failed there.
     pub sysrq: bool,
+    /// How it is switched off and on, if that can be done.
+    pub power: Option<Power>,
 }
 
 /// Name of the host that is this machine.
@@ -63,6 +72,13 @@ impl Hosts<'_> {
             of_axis.filter_map(|value| value.parse().ok()).filter(|name| !names.contains(name)).collect();
         names.extend(unknown);
         names
+    }
+
+    /// What may be done about those that are lost, by place.
+    fn power(&self) -> BTreeMap<usize, PowerPolicy> {
+        let policy = |power: &Power| PowerPolicy { within: power.within, times: power.times };
+        let hosts = self.file.hosts.iter().enumerate();
+        hosts.filter_map(|(place, host)| Some((place, host.power.as_ref().map(policy)?))).collect()
     }
 
     /// Places of the hosts that a role may run on.
@@ -104,6 +120,7 @@ fn plan(
         run,
         roles: matrix.roles().iter().map(|role| shape(matrix, role, hosts, times)).collect(),
         groups: groups(matrix, trials, &names),
+        power: hosts.power(),
         hosts: names,
         retries: policy.retries,
         after_ng: policy.after_ng,

@@ -121,11 +121,16 @@ impl Lab {
         Ran::of(self.drover(arguments).output().expect("the program starts"))
     }
 
-    /// Starts the program; its standard error goes into a file.
+    /// Starts the program; its standard error goes into a file. The lab's host file is given.
     pub fn spawn(&self, arguments: &[&str]) -> Running {
+        self.spawn_bare(&self.with_hosts(arguments))
+    }
+
+    /// The same without a host file.
+    pub fn spawn_bare(&self, arguments: &[&str]) -> Running {
         let log = self.path().join(format!("stderr-{}", arguments.join("_").replace('/', "-")));
         let file = fs::File::create(&log).expect("a writable folder");
-        let mut command = self.drover(&self.with_hosts(arguments));
+        let mut command = self.drover(arguments);
         let child = command.stdout(Stdio::piped()).stderr(file).spawn().expect("the program starts");
         Running { child, log }
     }

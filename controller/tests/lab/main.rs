@@ -6,6 +6,7 @@ mod contact;
 mod faults;
 mod harness;
 mod partitions;
+mod power;
 mod resident;
 mod runs;
 mod sharing;

@@ -94,7 +94,9 @@ pub(crate) const HOST: &[&str] = &[
     "dir",
     "limits",
     "sysrq",
+    "power",
 ];
+pub(crate) const POWER: &[&str] = &["cycle", "off", "on", "within", "times"];
 pub(crate) const HOST_LIMITS: &[&str] = &["free_disk", "output", "files"];
 /// How a host is reached: exactly one of these.
 pub(crate) const WAYS: &[&str] = &["ssh", "tls", "local", "vm"];
@@ -103,4 +105,4 @@ pub(crate) const OF_SSH: &[&str] = &["user", "port", "identity", "jump", "known_
 /// Keys of a host that belong to `ssh` or `tls`.
 pub(crate) const OF_NETWORK: &[&str] = &["user", "port", "identity", "jump", "known_hosts", "config", "pki"];
 /// Keys of a host that mean nothing for a virtual machine, which has no network and lives in memory.
-pub(crate) const NOT_OF_VM: &[&str] = &["address", "dir"];
+pub(crate) const NOT_OF_VM: &[&str] = &["address", "dir", "power"];

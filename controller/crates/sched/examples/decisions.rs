@@ -4,7 +4,7 @@
 //! `cargo run --release -p drover-sched --example decisions [TRIALS]`
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -71,6 +71,7 @@ fn answer(host: &Name, effect: Effect, events: &mut VecDeque<Event>) {
         Effect::ReleaseBarrier { .. }
         | Effect::CheckReach { .. }
         | Effect::QuarantineHost { .. }
+        | Effect::CyclePower { .. }
         | Effect::Finish { .. } => {}
     }
 }
@@ -97,6 +98,7 @@ fn main() -> Result<(), ExampleError> {
         unstored_limit: 64,
         skew_limit: Duration::from_millis(1),
         reconnect: Reconnect::default(),
+        power: BTreeMap::new(),
         wait_for_hosts: false,
     };
     let mut scheduler = Scheduler::new(plan, [], [])?;

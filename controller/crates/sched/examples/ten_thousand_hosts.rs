@@ -110,6 +110,7 @@ impl World {
             }
             Effect::ReleaseBarrier { .. }
             | Effect::CheckReach { .. }
+            | Effect::CyclePower { .. }
             | Effect::QuarantineHost { .. }
             | Effect::Finish { .. } => {}
         }
@@ -152,6 +153,7 @@ fn run(trials: u32, hosts: usize) -> Result<(), ExampleError> {
         unstored_limit: 16,
         skew_limit: Duration::from_millis(1),
         reconnect: Reconnect { tries: 3, ..Reconnect::default() },
+        power: BTreeMap::new(),
         wait_for_hosts: false,
     };
     let began = cpu_time();

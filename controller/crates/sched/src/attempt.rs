@@ -347,7 +347,8 @@ impl Attempt {
     fn note_completion(&mut self, roles: &Roles) {
         let done = |(index, task): (usize, &Task)| match roles.role_of(index).shape.kind {
             RoleKind::Service => task.was_ready,
-            RoleKind::Awaited => task.status == Status::Over,
+            // One that never ran, or was written off, has no ending.
+            RoleKind::Awaited => task.ending.is_some(),
         };
         self.complete |= self.failure.is_none() && self.tasks.iter().enumerate().all(done);
     }

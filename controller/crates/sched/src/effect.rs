@@ -13,6 +13,14 @@ pub enum Effect {
         /// The host.
         host: Name,
     },
+    /// Drop the connection to the host, and switch it off and on. Answered by `PowerCycled`. Ordered only for hosts that the plan
+    /// names, that were ours, and that are not found any more or do not end a task.
+    CyclePower {
+        /// The host.
+        host: Name,
+        /// What was seen.
+        why: String,
+    },
     /// Take the host for the run. Answered by `LeaseGranted`, `LeaseRefused` or `HostLost`.
     AcquireLease {
         /// The host.

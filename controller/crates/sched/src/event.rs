@@ -35,6 +35,13 @@ pub enum Event {
         /// What was seen, and what to do about it.
         why: String,
     },
+    /// The commands that switch a host off and on have ended. Answers [`CyclePower`](crate::Effect::CyclePower).
+    PowerCycled {
+        /// The host.
+        host: Name,
+        /// Why it could not be done, if so.
+        problem: Option<String>,
+    },
     /// The host is ours under a new epoch. Answers [`AcquireLease`](crate::Effect::AcquireLease).
     LeaseGranted {
         /// The host.

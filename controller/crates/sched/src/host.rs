@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use drover_model::{AttemptId, Name, TaskId};
 
-use crate::{Effect, Effects, Reconnect};
+use crate::{Effect, Effects, PowerPolicy, Reconnect, power::Power};
 
 /// Stored attempts that are forgotten in one go.
 const FORGET_BATCH: usize = 16;
@@ -24,6 +24,8 @@ pub(crate) enum HostState {
         /// That time.
         until: Duration,
     },
+    /// For `PowerCycled`.
+    Cycling,
     /// For the answer to `AcquireLease`.
     Leasing,
     /// For the time to ask again for a lease that another run has.
@@ -57,6 +59,10 @@ pub(crate) struct Host {
     pub name: Name,
     pub state: HostState,
     pub boot_id: Option<String>,
+    /// It was ours when it was last heard of; whoever has it now has it through us.
+    pub was_ours: bool,
+    /// What may be done when it is lost.
+    pub power: Power,
     /// Lanes that use it, those included that only wait for their last attempts to be stored.
     pub lanes: BTreeSet<usize>,
     /// The lane that has the host for itself, for its current attempt.
@@ -85,11 +91,13 @@ pub(crate) struct Host {
 
 impl Host {
     /// A host that nothing was done with.
-    pub fn new(name: Name) -> Self {
+    pub fn new(name: Name, power: Option<PowerPolicy>) -> Self {
         Self {
             name,
             state: HostState::Idle,
             boot_id: None,
+            was_ours: false,
+            power: Power::new(power),
             lanes: BTreeSet::new(),
             busy: None,
             line: BTreeSet::new(),
@@ -128,8 +136,13 @@ impl Host {
         effects.push(Effect::ConnectHost { host: self.name.clone() });
     }
 
-    /// The connection is gone, or was not made: tries again, now or later. `false` if it was tried often enough.
+    /// The connection is gone, or was not made: tries again, now or later. `false` if it was tried often enough, or long enough
+    /// where its power was cycled.
     pub fn reconnect(&mut self, now: Duration, policy: Reconnect, effects: &mut Effects) -> bool {
+        if let Some(until) = self.power.until() {
+            self.state = HostState::Waiting { until: now.saturating_add(policy.max_delay).min(until) };
+            return now < until;
+        }
         self.losses = self.losses.saturating_add(1);
         if self.losses > policy.tries {
             return false;
@@ -148,6 +161,30 @@ impl Host {
     pub fn ask(&mut self, effects: &mut Effects) {
         self.state = HostState::Leasing;
         effects.push(Effect::AcquireLease { host: self.name.clone() });
+    }
+
+    /// Orders its power to be cycled, if that may be done. Nothing is done to a host that others may have.
+    pub fn cycle(&mut self, why: &str, effects: &mut Effects) -> bool {
+        let may = self.was_ours && self.power.cycle(why);
+        if may {
+            self.state = HostState::Cycling;
+            effects.push(Effect::CyclePower { host: self.name.clone(), why: why.to_owned() });
+        }
+        may
+    }
+
+    /// Its power was cycled: seeks it.
+    pub fn power_cycled(&mut self, now: Duration, effects: &mut Effects) {
+        self.power.cycled(now);
+        self.losses = 0;
+        self.connect(effects);
+    }
+
+    /// It is ours.
+    pub fn leased(&mut self) {
+        self.state = HostState::Leased;
+        self.was_ours = true;
+        self.power.came_back();
     }
 
     /// The agent reported something new: it works.
@@ -177,9 +214,17 @@ impl Host {
             stray.is_stored = true;
             runs = true;
         }
-        if !runs {
+        if runs {
+            // It may have been stored before the host told of these.
+            self.to_forget.retain(|stored| *stored != attempt);
+        } else {
             self.forget_later(now, attempt);
         }
+    }
+
+    /// Whether an attempt is stored, and waits to be forgotten.
+    pub fn is_to_forget(&self, attempt: AttemptId) -> bool {
+        self.to_forget.contains(&attempt)
     }
 
     /// When something must have happened.

@@ -49,6 +49,7 @@ mod orders;
 mod pack;
 mod past;
 mod plan;
+mod power;
 mod retry;
 mod roles;
 mod scheduler;
@@ -57,5 +58,7 @@ mod verdict;
 
 pub use effect::{Effect, Effects, Ended, Progress};
 pub use event::{CollectOutcome, Ending, Event, KnownTask, TaskChange};
-pub use plan::{Group, Order, PastAttempt, Plan, PlanError, Reconnect, RoleKind, RoleShape, StatusPolicy};
+pub use plan::{
+    Group, Order, PastAttempt, Plan, PlanError, PowerPolicy, Reconnect, RoleKind, RoleShape, StatusPolicy,
+};
 pub use scheduler::Scheduler;

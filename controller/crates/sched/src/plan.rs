@@ -1,6 +1,6 @@
 //! What is to be run, and what already was: the input of [`Scheduler::new`](crate::Scheduler::new).
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use drover_model::{AttemptId, Name, Outcome, RunId, TrialId, Verdict};
 
@@ -30,6 +30,8 @@ pub struct Plan {
     pub skew_limit: Duration,
     /// How a lost host is sought.
     pub reconnect: Reconnect,
+    /// Hosts, by their position in [`Plan::hosts`], whose power can be cycled when they are not found.
+    pub power: BTreeMap<usize, PowerPolicy>,
     /// A host that another run holds is asked for again every two seconds, without limit, instead of given up.
     pub wait_for_hosts: bool,
 }
@@ -64,6 +66,16 @@ impl Default for Reconnect {
     fn default() -> Self {
         Self { tries: 8, first_delay: Duration::from_millis(250), max_delay: Duration::from_secs(8) }
     }
+}
+
+/// What may be done about a host that is lost and was not found again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PowerPolicy {
+    /// From the end of the power command on, the longest time until the host is ours again. It is sought at the longest distance of
+    /// [`Reconnect`] meanwhile.
+    pub within: Duration,
+    /// Times that its power may be cycled, each for another loss; then it is given up.
+    pub times: u32,
 }
 
 /// One role, as far as scheduling needs it.

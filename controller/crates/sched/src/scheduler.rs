@@ -185,7 +185,12 @@ impl Scheduler {
             reconnect: plan.reconnect,
             wait_for_hosts: plan.wait_for_hosts,
             host_by_name: plan.hosts.iter().enumerate().map(|(index, name)| (name.clone(), index)).collect(),
-            hosts: plan.hosts.into_iter().map(Host::new).collect(),
+            hosts: plan
+                .hosts
+                .into_iter()
+                .enumerate()
+                .map(|(index, name)| Host::new(name, plan.power.get(&index).copied()))
+                .collect(),
             rules,
             stock,
             strays: BTreeMap::new(),
@@ -242,6 +247,7 @@ impl Scheduler {
             Event::HostConnected { host, boot_id } => self.host_connected(&host, boot_id, effects),
             Event::HostLost { host, why } => self.host_lost(now, &host, &why, effects),
             Event::HostUnusable { host, why } => self.host_unusable(now, &host, &why, effects),
+            Event::PowerCycled { host, problem } => self.power_cycled(now, &host, problem, effects),
             Event::LeaseGranted { host, known } => self.lease_granted(now, &host, known, effects),
             Event::LeaseRefused { host, why } => self.lease_refused(now, &host, &why, effects),
             Event::LeaseReleased { host } => self.lease_released(&host),

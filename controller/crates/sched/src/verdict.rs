@@ -93,6 +93,11 @@ impl Failure {
         Self::error(Rank::Lost, ErrorCause::LostHost, format!("the host was given up: {why}"))
     }
 
+    /// The host was lost while the attempt ran, and switched off and on.
+    pub fn power_cycled(why: &str) -> Self {
+        Self::error(Rank::Lost, ErrorCause::LostHost, format!("the power of the host was cycled: {why}"))
+    }
+
     /// A service that is ready cannot be reached from the host of a role that needs it. What the driver calls a failure of
     /// the system under test is never hidden by a fault of ours.
     pub fn unreached(verdict: Verdict) -> Self {

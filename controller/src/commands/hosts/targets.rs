@@ -45,7 +45,8 @@ pub fn setups(hosts: &HostFile, reaching: Reaching) -> Result<BTreeMap<Name, Hos
             _ => target(host, agent.as_ref(), reaching)?,
         };
         let HostEntry { address, limits, sysrq, .. } = *host;
-        Ok((host.name.clone(), HostSetup { target, address, limits, sysrq }))
+        let power = host.power.clone();
+        Ok((host.name.clone(), HostSetup { target, address, limits, sysrq, power }))
     };
     hosts.hosts.iter().map(setup).collect()
 }

@@ -10,7 +10,7 @@ mod metric;
 mod observe;
 mod policy;
 mod ready;
-mod role;
+pub(crate) mod role;
 mod root;
 mod seats;
 mod soak;

@@ -1,10 +1,14 @@
 //! One host of the host file.
 
+use std::net::IpAddr;
+
 use drover_model::Name;
 
 use super::{
-    file::{HostEntry, HostLimits, Reach, SshReach, TlsReach},
-    machine, reach,
+    file::{HostEntry, HostLimits, Power, Reach, SshReach, TlsReach},
+    machine,
+    power::{self, PowerDraft},
+    reach,
 };
 use crate::{
     decode::{
@@ -48,6 +52,7 @@ pub(super) struct Settings {
     pub(super) labels: Vec<Scalar>,
     limits: [Option<u64>; 3],
     sysrq: Option<bool>,
+    power: Option<PowerDraft>,
 }
 
 /// Decodes the settings of a host or of `defaults`.
@@ -79,7 +84,8 @@ pub(super) fn settings(fields: &Fields<'_>, problems: &mut Problems) -> Settings
     let labels = fields.get("labels").map(|node| labels(node, problems)).unwrap_or_default();
     let limits = fields.get("limits").map(|node| limits(node, what, problems)).unwrap_or_default();
     let sysrq = fields.get("sysrq").and_then(|node| value::boolean(node, "`sysrq`", problems));
-    Settings { user, port, identity, jump, known_hosts, config, pki, dir, labels, limits, sysrq }
+    let power = fields.entry("power").and_then(|entry| power::draft(entry, what, problems));
+    Settings { user, port, identity, jump, known_hosts, config, pki, dir, labels, limits, sysrq, power }
 }
 
 fn user(node: &Node, problems: &mut Problems) -> Option<String> {
@@ -138,6 +144,7 @@ pub(super) fn host(entry: &Entry, defaults: &Settings, problems: &mut Problems) 
     let address = address.and_then(|entry| reach::address(&entry.value, problems));
     let labels = own.labels.clone();
     let (reach, at) = reach_of(&fields, key, &own, defaults, problems)?;
+    let power = power_of(&own, defaults, key, &reach, address, problems);
     let name = name?;
     let [free_disk, output, files] = [0, 1, 2]
         .map(|at| own.limits.get(at).copied().flatten().or(defaults.limits.get(at).copied().flatten()));
@@ -164,8 +171,32 @@ pub(super) fn host(entry: &Entry, defaults: &Settings, problems: &mut Problems) 
             files: files.unwrap_or(usual.files),
         },
         sysrq: own.sysrq.or(defaults.sysrq).unwrap_or(false),
+        power,
     };
     Some(HostDraft { host, key: key.clone(), labels, reach: at, address: place })
+}
+
+/// Its own `power`, or that of `defaults`, which leaves this machine alone.
+fn power_of(
+    own: &Settings,
+    defaults: &Settings,
+    key: &Scalar,
+    reach: &Reach,
+    address: Option<IpAddr>,
+    problems: &mut Problems,
+) -> Option<Power> {
+    if matches!(reach, Reach::Vm(_)) {
+        return None;
+    }
+    if matches!(reach, Reach::Local) {
+        if let Some(power) = &own.power {
+            let message = format!("`power` of host `{}`, which is this machine", key.text);
+            problems.add(power.span.clone(), message, "leave it out: the run would end with it");
+        }
+        return None;
+    }
+    let address = address.map_or_else(|| power::address(reach).to_owned(), |address| address.to_string());
+    power::of_host(own.power.as_ref().or(defaults.power.as_ref())?, &key.text, &address, problems)
 }
 
 /// Exactly one of `ssh`, `tls` and `local`, and nothing that belongs to another.
@@ -213,7 +244,10 @@ fn reach_of(
         for entry in keys::NOT_OF_VM.iter().filter_map(|key| fields.entry(key)) {
             let message =
                 format!("`{}` means nothing for {}, a virtual machine", entry.key.text, fields.what());
-            let help = "leave it out: it has no network, and its files live in its memory";
+            let help = match entry.key.text.as_str() {
+                "power" => "leave it out: it is started anew without that",
+                _ => "leave it out: it has no network, and its files live in its memory",
+            };
             problems.add(entry.key.span.clone(), message, help);
         }
     }

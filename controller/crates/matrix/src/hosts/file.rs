@@ -1,6 +1,6 @@
 //! The checked host file as plain types, for the controller.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use drover_model::Name;
 
@@ -33,6 +33,19 @@ pub struct HostEntry {
     pub limits: HostLimits,
     /// Its kernel may be asked for the stacks of all tasks (sysrq w, l and t) when a soak has failed there.
     pub sysrq: bool,
+    /// How it is switched off and on when it does not answer any more, if that can be done from here.
+    pub power: Option<Power>,
+}
+
+/// How a host is switched off and on, by commands on the controller's machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Power {
+    /// Commands with their arguments, to be run one after the other.
+    pub commands: Vec<Vec<String>>,
+    /// Longest time from then on until it can be used again.
+    pub within: Duration,
+    /// Times that this may be done in one run.
+    pub times: u32,
 }
 
 /// Bounds on what is stored on a host.
@@ -112,6 +125,7 @@ impl HostFile {
             dir: None,
             limits: HostLimits::default(),
             sysrq: false,
+            power: None,
         };
         // `local` is a good name.
         Self { kernels: Vec::new(), hosts: "local".parse().ok().map(local).into_iter().collect() }

@@ -5,10 +5,11 @@ mod decode;
 mod entry;
 mod file;
 mod machine;
+mod power;
 mod reach;
 mod schema;
 
-pub use file::{HostEntry, HostFile, HostLimits, Reach, SshReach, TlsReach};
+pub use file::{HostEntry, HostFile, HostLimits, Power, Reach, SshReach, TlsReach};
 pub use machine::{KernelEntry, KernelSource, VmAccelerator, VmReach};
 
 pub(crate) use decode::parse;

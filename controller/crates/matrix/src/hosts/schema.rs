@@ -66,6 +66,7 @@ schema::shape! {
         limits: Option<Limits>,
         /// Ask its kernel for the stacks of all tasks when a soak has failed there (default false).
         sysrq: Option<bool>,
+        power: Option<Power>,
     }
 
     /// A host. Exactly one of `ssh`, `tls`, `local` and `vm`.
@@ -100,6 +101,22 @@ schema::shape! {
         limits: Option<Limits>,
         /// Ask its kernel for the stacks of all tasks when a soak has failed there (default false).
         sysrq: Option<bool>,
+        power: Option<Power>,
+    }
+
+    /// How a host that does not answer any more is switched off and on, by commands on the controller's machine: `cycle`, or
+    /// `off` (if need be) and `on`. Each is a list of arguments, or one text that is split into words without a shell;
+    /// {{ host }} and {{ address }} stand for the host.
+    #[schemars(extend("oneOf" = [{ "required": ["cycle"] }, { "required": ["on"] }]))]
+    struct Power {
+        cycle: Option<OneOrMany<Text>>,
+        off: Option<OneOrMany<Text>>,
+        on: Option<OneOrMany<Text>>,
+        /// Longest time until it can be used again (default 5m).
+        within: Option<Time>,
+        /// Times that this may be done in one run (default 2).
+        #[schemars(range(min = 1, max = 100))]
+        times: Option<u32>,
     }
 
     /// A kernel: in the catalogue, or in files of this machine.
@@ -175,6 +192,7 @@ mod tests {
             ("/$defs/Limits/properties", keys::HOST_LIMITS),
             ("/$defs/Kernel/properties", keys::KERNEL),
             ("/$defs/Vm/properties", keys::VM),
+            ("/$defs/Power/properties", keys::POWER),
         ] {
             schema::assert_keys(&schema, pointer, known);
         }

@@ -168,7 +168,7 @@ fn expect_hosts_by_name_or_label() {
     assert_eq!(file.matching(&[]), [0, 1, 2, 3, 4, 5]);
     assert_eq!(file.matching(&names(&["server"])), [0]);
     assert_eq!(file.matching(&names(&["client", "web2"])), [1, 3]);
-    assert_eq!(file.matching(&names(&["lab"])), [0, 1, 2, 3]);
+    assert_eq!(file.matching(&names(&["lab"])), [0, 1, 2, 3, 4, 5]);
     assert_eq!(file.matching(&names(&["nothing"])), [0_usize; 0]);
 }
 

@@ -28,7 +28,7 @@ impl Scheduler {
         if self.hosts[host].state != HostState::Leasing {
             return;
         }
-        self.hosts[host].state = HostState::Leased;
+        self.hosts[host].leased();
         let mut by_attempt = Known::new();
         for task in known.into_iter().filter(|known| known.task.attempt.run == self.run) {
             by_attempt.entry(task.task.attempt).or_default().push(task);
@@ -102,7 +102,8 @@ impl Scheduler {
                 .filter(|known| !known.ended && !awaited(&known.task).unwrap_or_default())
                 .map(|known| known.task.clone())
                 .collect();
-            let stored = open.is_none() && (self.past.is_stored(*id) || ordered.contains(id));
+            let is_ordered = ordered.contains(id) || self.hosts[host].is_to_forget(*id);
+            let stored = open.is_none() && (self.past.is_stored(*id) || is_ordered);
             for task in strays {
                 self.add_stray(host, Stray { task, deadline, is_stored: stored }, effects);
             }

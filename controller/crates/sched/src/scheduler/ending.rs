@@ -56,6 +56,7 @@ impl Scheduler {
                 HostState::Idle
                 | HostState::Connecting
                 | HostState::Waiting { .. }
+                | HostState::Cycling
                 | HostState::Leasing
                 | HostState::Denied { .. } => self.abandon(now, index, effects),
                 HostState::Leased | HostState::Releasing | HostState::Released | HostState::GivenUp => {}
@@ -155,6 +156,7 @@ impl Scheduler {
                 | HostState::Connecting
                 | HostState::Leasing
                 | HostState::Waiting { .. }
+                | HostState::Cycling
                 | HostState::Denied { .. } => host.state = HostState::Released,
                 HostState::Releasing | HostState::Released | HostState::GivenUp => {}
             }

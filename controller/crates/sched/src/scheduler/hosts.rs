@@ -23,6 +23,7 @@ impl Scheduler {
             return;
         }
         host.ask(effects);
+        let intent = host.power.connected();
         let before = host.boot_id.replace(boot_id.clone()).filter(|before| *before != boot_id);
         let current = host.busy.and_then(|lane| self.lanes[lane].current);
         let adopted = host.adopted.iter().map(|(_, id)| *id);
@@ -32,7 +33,10 @@ impl Scheduler {
                 if let Some(attempt) = self.attempts.get_mut(&id)
                     && (attempt.stage != Stage::Preparing || attempt.is_adopted())
                 {
-                    attempt.fail(Failure::reboot(name, &before, &boot_id));
+                    attempt.fail(match &intent {
+                        Some(why) => Failure::power_cycled(why),
+                        None => Failure::reboot(name, &before, &boot_id),
+                    });
                 }
             }
         }
@@ -49,18 +53,50 @@ impl Scheduler {
                     self.abandon(now, index, effects);
                 } else if !host.reconnect(now, policy, effects) {
                     let was_used = host.boot_id.is_some();
-                    self.give_up(now, index, &format!("{name} is lost: {why}"), was_used, effects);
+                    self.lose(now, index, &format!("{name} is lost: {why}"), was_used, effects);
                 }
                 self.mark_host_and_lanes(index);
             }
             HostState::Releasing => self.is_released(index),
-            HostState::Idle | HostState::Waiting { .. } | HostState::Released | HostState::GivenUp => {}
+            HostState::Idle
+            | HostState::Waiting { .. }
+            | HostState::Cycling
+            | HostState::Released
+            | HostState::GivenUp => {}
         }
+    }
+
+    /// The power of a host was cycled, or could not be.
+    pub(super) fn power_cycled(
+        &mut self,
+        now: Duration,
+        name: &Name,
+        problem: Option<String>,
+        effects: &mut Effects,
+    ) {
+        let Some(index) = self.host_index(name) else { return };
+        let host = &mut self.hosts[index];
+        if host.state != HostState::Cycling {
+            return;
+        }
+        match problem {
+            None => host.power_cycled(now, effects),
+            Some(problem) => {
+                let why = host.power.connected().unwrap_or_default();
+                let why = format!("{why}; its power could not be cycled: {problem}");
+                self.give_up(now, index, &why, true, effects);
+            }
+        }
+        self.mark_host_and_lanes(index);
     }
 
     /// Nothing was done with the host, or its agent says itself what is wrong: no reason to keep it from others.
     pub(super) fn host_unusable(&mut self, now: Duration, name: &Name, why: &str, effects: &mut Effects) {
         let Some(index) = self.host_index(name) else { return };
+        if self.hosts[index].power.until().is_some() {
+            // While it boots, what it says is not its last word.
+            return self.host_lost(now, name, why, effects);
+        }
         match self.hosts[index].state {
             HostState::Connecting | HostState::Leasing | HostState::Leased | HostState::Denied { .. } => {
                 if self.is_running() {
@@ -71,12 +107,19 @@ impl Scheduler {
                 self.mark_host_and_lanes(index);
             }
             HostState::Releasing => self.is_released(index),
-            HostState::Idle | HostState::Waiting { .. } | HostState::Released | HostState::GivenUp => {}
+            HostState::Idle
+            | HostState::Waiting { .. }
+            | HostState::Cycling
+            | HostState::Released
+            | HostState::GivenUp => {}
         }
     }
 
     pub(super) fn lease_refused(&mut self, now: Duration, name: &Name, why: &str, effects: &mut Effects) {
         let Some(index) = self.host_index(name) else { return };
+        if matches!(self.hosts[index].state, HostState::Leasing | HostState::Leased) {
+            self.hosts[index].was_ours = false;
+        }
         match self.hosts[index].state {
             HostState::Leasing | HostState::Leased if self.is_running() && self.wait_for_hosts => {
                 self.hosts[index].state = HostState::Denied { until: now.saturating_add(ASK_AGAIN) };
@@ -158,7 +201,7 @@ impl Scheduler {
                 };
                 let why = format!("{} does not end {}", self.hosts[index].name, stray.task);
                 if self.phase == Phase::Running {
-                    self.give_up(now, index, &why, true, effects);
+                    self.lose(now, index, &why, true, effects);
                 } else {
                     self.abandon(now, index, effects);
                 }

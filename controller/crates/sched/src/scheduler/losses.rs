@@ -1,4 +1,4 @@
-//! Hosts that are given up while the run goes on, and hosts that are not waited for when it ends.
+//! Hosts whose power is cycled or that are given up while the run goes on, and hosts that are not waited for when it ends.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,6 +13,32 @@ use crate::{
 };
 
 impl Scheduler {
+    /// The host is not found any more, or does not end what it should. If its power can be cycled that is tried first: what ran
+    /// there is lost, what waits for it waits on. If not, it is given up.
+    pub(super) fn lose(
+        &mut self,
+        now: Duration,
+        index: usize,
+        why: &str,
+        quarantine: bool,
+        effects: &mut Effects,
+    ) {
+        if !self.hosts[index].cycle(why, effects) {
+            let why = self.hosts[index].power.story(why);
+            return self.give_up(now, index, &why, quarantine, effects);
+        }
+        if let Some(lane) = self.hosts[index].busy
+            && let Some(id) = self.lanes[lane].current
+            && let Some(attempt) = self.attempts.get_mut(&id)
+            // One that was not sent yet is begun when the host is back.
+            && (attempt.stage != Stage::Preparing || attempt.is_adopted())
+        {
+            attempt.lose_host(site!(self, lane, now), index, Failure::power_cycled(why));
+            self.advance(now, id, false, effects);
+        }
+        self.mark_host_and_lanes(index);
+    }
+
     /// The host is not coming back in this run: what it was given moves elsewhere, or ends. In quarantine, nobody else should
     /// use it either.
     pub(super) fn give_up(

@@ -1,6 +1,6 @@
 //! A scheduler on a desk: events go in one by one, effects come out as short lines.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use drover_model::{AttemptId, EndKind, Name, NgCause, Seats, TaskId, TrialId};
 use drover_sched::{
@@ -76,6 +76,7 @@ pub fn plan(trials: u32) -> Plan {
             first_delay: Duration::from_secs(1),
             max_delay: Duration::from_secs(8),
         },
+        power: BTreeMap::new(),
         wait_for_hosts: false,
     }
 }
@@ -241,6 +242,7 @@ fn line(effect: &Effect) -> String {
     let names = |hosts: &[Name]| hosts.iter().map(Name::as_str).collect::<Vec<_>>().join(" ");
     match effect {
         Effect::ConnectHost { host } => format!("connect {host}"),
+        Effect::CyclePower { host, why } => format!("cycle {host}: {}", short(why)),
         Effect::AcquireLease { host } => format!("lease {host}"),
         Effect::ReleaseLease { host } => format!("give back {host}"),
         Effect::QuarantineHost { host, why } => format!("quarantine {host}: {}", short(why)),

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use drover_model::{EndKind, Outcome};
-use drover_sched::{CollectOutcome, Event, PastAttempt, Plan};
+use drover_sched::{CollectOutcome, Event, PastAttempt, Plan, RoleKind};
 
-use crate::desk::{Desk, attempt, name, plan, seats, task};
+use crate::desk::{Desk, attempt, name, plan, role, seats, task};
 
 fn stored(id: &str, outcome: Outcome, is_final: bool) -> PastAttempt {
     PastAttempt { id: attempt(id), outcome, retriable: outcome == Outcome::Error, is_final }
@@ -299,6 +299,32 @@ fn expect_no_number_when_a_former_controller_had_stopped_the_client() {
     assert_eq!(
         desk.collected("c0r1a1", CollectOutcome::default()),
         ["store c0r1a1 passing: missing cancelled client was stopped by a former controller"]
+    );
+}
+
+#[test]
+fn expect_no_number_when_a_former_controller_ended_the_attempt_before_its_last_client_had_begun() {
+    let roles = vec![
+        role("server", RoleKind::Service, &[], 2),
+        role("fill", RoleKind::Awaited, &[0], 1),
+        role("client", RoleKind::Awaited, &[1], 1),
+    ];
+    let mut desk = Desk::resumed(Plan { roles, ..plan(1) }, vec![], &["c0r1a1"]);
+    let known = ["c0r1a1.server.0!", "c0r1a1.server.1", "c0r1a1.fill.0!"];
+    desk.open(&known);
+    desk.prepared("c0r1a1");
+    desk.ready("c0r1a1.server.0");
+    desk.ready("c0r1a1.server.1");
+    let orders = desk.ended("c0r1a1.fill.0", EndKind::Exited(0));
+    assert_eq!(orders, ["start c0r1a1.client.0"], "that the servers were stopped is not known yet");
+    desk.lose();
+    desk.ended("c0r1a1.server.0", EndKind::Stopped(Some(0)));
+    assert_eq!(desk.connect("b", &known), ["lease h", "stop c0r1a1.server.1"], "the start was lost");
+    let orders = desk.ended("c0r1a1.server.1", EndKind::Stopped(Some(0)));
+    assert_eq!(orders, ["collect c0r1a1: server server fill"]);
+    assert_eq!(
+        desk.collected("c0r1a1", CollectOutcome::default()),
+        ["store c0r1a1 passing: missing cancelled the attempt was stopped by a former controller"]
     );
 }
 

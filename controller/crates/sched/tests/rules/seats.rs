@@ -8,7 +8,7 @@ use drover_sched::{CollectOutcome, Event, Group, Plan, PlanError, RoleKind, Role
 use crate::desk::{Desk, attempt, complete, group, name, plan, role};
 
 /// A server on one host, and clients on as many others; the server must be reached.
-fn apart(trials: u32, hosts: &[&str], clients: u32) -> Plan {
+pub fn apart(trials: u32, hosts: &[&str], clients: u32) -> Plan {
     let client = role("client", RoleKind::Awaited, &[0], 1);
     Plan {
         hosts: hosts.iter().map(|host| name(host)).collect(),
@@ -147,6 +147,23 @@ fn expect_tasks_on_other_hosts_to_be_killed_when_a_host_is_lost() {
         ["store c0r1a1 passing: error lost-host the host was given up: i is lost: cut"]
     );
     assert_eq!(desk.stored("c0r1a1"), ["connect j", "journal c0r1a2@h/j"], "a spare host takes its place");
+}
+
+#[test]
+fn expect_an_attempt_not_to_be_forgotten_where_it_runs_when_another_of_its_hosts_was_given_up() {
+    let mut desk = Desk::resumed(apart(2, &["h", "i", "j"], 1), vec![], &["c0r1a1@h/i", "c0r2a1@h/i"]);
+    desk.sees(Event::RunOpened);
+    let orders = desk.sees(Event::HostUnusable { host: name("h"), why: "another key".to_owned() });
+    assert_eq!(orders.iter().filter(|order| order.starts_with("store c0r")).count(), 2, "{orders:?}");
+    desk.stored("c0r1a1");
+    let orders = desk.connect_to("i", "b", &["c0r1a1.client.0"]);
+    assert!(orders.contains(&"kill c0r1a1.client.0@i".to_owned()), "{orders:?}");
+    desk.now = Duration::from_secs(2);
+    let orders = desk.stored("c0r2a1");
+    assert!(!orders.iter().any(|order| order.starts_with("forget c0r1a1")), "it runs: {orders:?}");
+    desk.ended("c0r1a1.client.0", EndKind::Killed);
+    let orders = desk.sees(Event::Interrupted);
+    assert_eq!(orders[..2], ["forget c0r2a1 c0r1a1@i", "give back i"], "{orders:?}");
 }
 
 #[test]

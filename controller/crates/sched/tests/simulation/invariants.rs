@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use drover_model::{
-    AttemptId, EndKind, ErrorCause, MissingCause, Name, Outcome, Seats, TaskId, TrialId, Verdict,
+    AttemptId, EndKind, ErrorCause, MissingCause, Name, NgCause, Outcome, Seats, TaskId, TrialId, Verdict,
 };
 use drover_sched::{Effect, RoleKind, Scheduler};
 
@@ -36,6 +36,7 @@ pub fn of_effect(world: &World, controller: &Controller, effect: &Effect) -> Hol
             holds(controller.begun.contains(&task.attempt), || format!("{task} starts unprepared"))?;
             invariant_started_after_what_it_needs(world, task)
         }
+        Effect::CyclePower { host, .. } => invariant_the_power_is_ours_to_cut(world, controller, host),
         Effect::Collect { attempt, .. } => {
             holds(!world.store.contains_key(attempt), || format!("{attempt} is collected again"))
         }
@@ -64,6 +65,7 @@ pub fn of_store(
     invariant_finished_trials_stay_finished(world, id.trial)?;
     invariant_numbers_have_no_gaps(world, id)?;
     invariant_a_number_is_true(world, id, verdict)?;
+    invariant_a_reboot_is_the_hosts_own(world, id, seats, verdict)?;
     invariant_a_failure_has_a_cause(world, id, seats, verdict)?;
     invariant_retries_are_bounded(world, id, verdict, is_final)
 }
@@ -113,6 +115,28 @@ fn invariant_orders_go_to_held_hosts(world: &World, controller: &Controller, eff
     })
 }
 
+/// The power is cycled only where the plan says that it can be, not too often, of hosts that were ours.
+fn invariant_the_power_is_ours_to_cut(world: &World, controller: &Controller, name: &Name) -> Holds {
+    let host = world.hosts.iter().position(|host| host == name);
+    let policy = host.and_then(|host| world.power.get(&host));
+    let before = host.map_or(0, |host| controller.cycles[host]);
+    holds(policy.is_some_and(|policy| before < policy.times), || format!("{name} is cycled again"))?;
+    holds(host.is_some_and(|host| controller.had.contains(&host)), || format!("{name} was never ours"))
+}
+
+/// A host that was switched off and on by us has not rebooted unexpectedly.
+fn invariant_a_reboot_is_the_hosts_own(
+    world: &World,
+    id: AttemptId,
+    seats: Option<&Seats>,
+    verdict: &Verdict,
+) -> Holds {
+    let is_reboot = matches!(verdict, Verdict::Ng { cause: NgCause::UnexpectedReboot, .. });
+    let is_own = |name: &&Name| world.rebooted.iter().any(|host| world.hosts[*host] == **name);
+    let has_own = seats.is_some_and(|seats| seats.hosts().iter().any(is_own));
+    holds(!is_reboot || has_own, || format!("{id} is {verdict:?}, and its hosts were cycled by us"))
+}
+
 /// The hosts are those that the plan allows: as many as asked for, all different, of the group where it has one.
 fn invariant_seats_are_as_planned(world: &World, id: AttemptId, seats: &Seats) -> Holds {
     let group = world.groups.iter().find(|group| group.trials.contains(&id.trial)).unwrap();
@@ -147,12 +171,15 @@ fn invariant_hosts_have_one_attempt_each(
         let host = world.hosts.iter().position(|host| host == name).unwrap();
         let holder = controller.holders[host];
         // All its tasks may be over while the order to collect waits for a connection. What runs elsewhere, and is not waited
-        // for, is being killed.
+        // for, is being killed; or its host is.
+        let runs_elsewhere = |holder: AttemptId| {
+            let mut agents = world.agents.iter().enumerate();
+            agents.any(|(host, agent)| !controller.away.contains(&host) && agent.alive().contains(&holder))
+        };
         let is_over = |holder: AttemptId| {
             world.agents.iter().any(|agent| agent.ends.keys().any(|task| task.attempt == holder))
                 && !world.agents[host].alive().contains(&holder)
-                && (controller.killed.contains(&holder)
-                    || !world.agents.iter().any(|agent| agent.alive().contains(&holder)))
+                && (controller.killed.contains(&holder) || !runs_elsewhere(holder))
         };
         holds(holder.is_none_or(|holder| holder == id || is_over(holder)), || {
             format!("{id} begins on {name}, which {holder:?} has")

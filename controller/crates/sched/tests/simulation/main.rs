@@ -21,10 +21,10 @@ use world::World;
 const HISTORIES: u64 = 20_000;
 
 /// Histories that once broke something, so that fewer histories still come across them.
-const KEPT: [u64; 6] = [356, 15_019, 17_638, 36_081, 49_837, 96_758];
+const KEPT: [u64; 10] = [356, 15_019, 17_638, 36_081, 49_837, 86_612, 96_758, 148_602, 183_953, 187_764];
 
 /// Verdicts, causes and ends that a few hundred histories must come across, or they prove little.
-const TO_BE_REACHED: [&str; 31] = [
+const TO_BE_REACHED: [&str; 33] = [
     "ok",
     "suspect",
     "ng",
@@ -41,6 +41,8 @@ const TO_BE_REACHED: [&str; 31] = [
     "unreachable",
     "start-skew",
     "quarantined",
+    "power cycled",
+    "power failed",
     "command",
     "port-taken",
     "template",

@@ -8,7 +8,7 @@ use std::{
 };
 
 use drover_model::{AttemptId, Name, RunId, Seats, TrialId, Verdict};
-use drover_sched::{CollectOutcome, Effect, Effects, Ended, Event, RoleShape, Scheduler};
+use drover_sched::{CollectOutcome, Effect, Effects, Ended, Event, PowerPolicy, RoleShape, Scheduler};
 
 use crate::{agent::Agent, invariants, rng::Rng, shapes::Share};
 
@@ -46,6 +46,15 @@ pub struct Controller {
     calls: BTreeMap<u64, calls::Call>,
     /// Their answers.
     answers: VecDeque<calls::Answer>,
+    /// Hosts whose power is to be cycled, and the answers.
+    cycling: VecDeque<usize>,
+    cycled: VecDeque<Event>,
+    /// How often that was ordered, by host.
+    pub cycles: Vec<u32>,
+    /// Those whose power was ordered to be cycled and that are not this controller's again.
+    pub away: BTreeSet<usize>,
+    /// Hosts that were this controller's at some time.
+    pub had: BTreeSet<usize>,
     pub interrupts: u32,
     pub ended: Option<Ended>,
 }
@@ -96,6 +105,9 @@ pub struct World {
     window: u32,
     pub unstored_limit: u32,
     tries: u32,
+    pub power: BTreeMap<usize, PowerPolicy>,
+    /// Hosts that rebooted by themselves.
+    pub rebooted: BTreeSet<usize>,
     /// How often things go wrong, in a thousand.
     faults: usize,
     /// Nothing goes wrong any more.
@@ -207,7 +219,7 @@ impl World {
             }
             1 => self.agent_works(controller, host),
             2 => Ok(self.agents[host].proceed(&mut self.rng)),
-            _ => self.store_works(controller),
+            _ => Ok(self.power_works(controller) || self.store_works(controller)?),
         }
     }
 
@@ -226,6 +238,9 @@ impl World {
         if self.rng.chance(300)
             && let Some(event) = controller.next_answer()
         {
+            return Some(event);
+        }
+        if let Some(event) = controller.cycled.pop_front() {
             return Some(event);
         }
         let link = &mut controller.links[host];
@@ -264,6 +279,8 @@ impl World {
         if let Event::LeaseGranted { host, .. } = &event {
             let host = self.index(host);
             controller.links[host].granted = true;
+            controller.had.insert(host);
+            controller.away.remove(&host);
         }
         if let Event::AttemptStored { attempt } = &event {
             controller.unstored.remove(attempt);
@@ -290,6 +307,16 @@ impl World {
                 let cursor = controller.links[host].cursor;
                 self.cut(controller, host)?;
                 controller.links[host] = Link { cursor, ..Link::default() };
+            }
+            Effect::CyclePower { host, .. } => {
+                let host = self.index(host);
+                let cursor = controller.links[host].cursor;
+                self.cut(controller, host)?;
+                controller.links[host] = Link { cursor, ..Link::default() };
+                controller.cycling.push_back(host);
+                controller.cycles[host] += 1;
+                controller.away.insert(host);
+                return Ok(());
             }
             Effect::PrepareAttempt { attempt, seats } => {
                 controller.begun.insert(*attempt);

@@ -6,10 +6,20 @@ use std::{
 };
 
 use drover_model::{Seats, TrialId};
-use drover_sched::{Group, PastAttempt, Plan, Reconnect, Scheduler};
+use drover_sched::{Group, PastAttempt, Plan, PowerPolicy, Reconnect, Scheduler};
 
 use super::{Controller, Link, World};
 use crate::{agent::Agent, rng::Rng, shapes};
+
+/// Hosts whose power can be cycled. Of a fortune of its own, so that what else happens does not depend on it.
+fn power(seed: u64, hosts: usize) -> BTreeMap<usize, PowerPolicy> {
+    let mut rng = Rng::new(!seed);
+    let has_some = rng.chance(700);
+    let chosen: Vec<usize> = (0..hosts).filter(|_| has_some && rng.chance(600)).collect();
+    let mut policy =
+        || PowerPolicy { within: Duration::from_secs(60), times: 1 + u32::try_from(rng.below(2)).unwrap() };
+    chosen.into_iter().map(|host| (host, policy())).collect()
+}
 
 impl World {
     /// A world with the fortune of its seed; `log` keeps a record of what happens.
@@ -38,6 +48,8 @@ impl World {
             window: pick(&mut rng, 1, 5),
             unstored_limit: pick(&mut rng, 1, 4),
             tries: pick(&mut rng, 1, 5),
+            power: power(seed, hosts),
+            rebooted: BTreeSet::new(),
             faults,
             calm: false,
             agents: (0..hosts).map(|_| Agent::default()).collect(),
@@ -89,6 +101,7 @@ impl World {
                 first_delay: Duration::from_millis(100),
                 max_delay: Duration::from_secs(1),
             },
+            power: self.power.clone(),
             wait_for_hosts: self.wait_for_hosts,
         };
         let journalled = self.journal.iter().map(|(id, seats)| (*id, Seats::clone(seats)));
@@ -109,6 +122,11 @@ impl World {
             holders: vec![None; self.hosts.len()],
             calls: BTreeMap::new(),
             answers: VecDeque::new(),
+            cycling: VecDeque::new(),
+            cycled: VecDeque::new(),
+            cycles: vec![0; self.hosts.len()],
+            away: BTreeSet::new(),
+            had: BTreeSet::new(),
             interrupts: 0,
             ended: None,
         }

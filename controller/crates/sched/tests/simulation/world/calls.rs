@@ -36,7 +36,8 @@ pub fn hosts_of(effect: &Effect) -> Vec<Name> {
         Effect::CheckReach { from, .. } => from.clone(),
         Effect::ReleaseBarrier { hosts, .. } => hosts.clone(),
         Effect::Collect { tasks, .. } => tasks.iter().map(|(host, _)| host.clone()).collect(),
-        Effect::QuarantineHost { .. }
+        Effect::CyclePower { .. }
+        | Effect::QuarantineHost { .. }
         | Effect::JournalAttempts { .. }
         | Effect::StoreAttempt { .. }
         | Effect::Finish { .. } => vec![],

@@ -19,14 +19,8 @@ impl World {
             }
             5 => {
                 self.lose_link(controller, host, "the host reboots")?;
-                self.agents[host].reboot();
-                // Attempts whose outputs are gone, or whose orders were under way.
-                self.harmed.extend(controller.begun.iter().copied());
-                // Or that a former controller began: their other hosts tell of them later.
-                let is_there = |(id, seats): &&(AttemptId, Arc<Seats>)| {
-                    seats.hosts().contains(&&name) && self.agents.iter().any(|agent| agent.knows(*id))
-                };
-                self.harmed.extend(self.journal.iter().filter(is_there).map(|(id, _)| *id));
+                self.rebooted.insert(host);
+                self.reboot(controller, host);
             }
             6 if self.rng.chance(300) => self.agents[host].gone ^= true,
             7 if self.rng.chance(200) => self.agents[host].taken ^= true,
@@ -83,6 +77,35 @@ impl World {
             controller.failed.insert(attempt);
         }
         Ok(())
+    }
+
+    fn reboot(&mut self, controller: &Controller, host: usize) {
+        let name = &self.hosts[host];
+        self.agents[host].reboot();
+        // Attempts whose outputs are gone, or whose orders were under way.
+        self.harmed.extend(controller.begun.iter().copied());
+        // Or that a former controller began: their other hosts tell of them later.
+        let is_there = |(id, seats): &&(AttemptId, Arc<Seats>)| {
+            seats.hosts().contains(&name) && self.agents.iter().any(|agent| agent.knows(*id))
+        };
+        self.harmed.extend(self.journal.iter().filter(is_there).map(|(id, _)| *id));
+    }
+
+    /// The power of a host is cycled, which may fail, or not help.
+    pub(super) fn power_works(&mut self, controller: &mut Controller) -> bool {
+        let Some(host) = controller.cycling.pop_front() else { return false };
+        let name = self.hosts[host].clone();
+        self.note(|| format!("{name}: its power is cycled"));
+        self.ever_lost.insert(host);
+        let fails = !self.calm && self.rng.chance(200);
+        if !fails {
+            self.reboot(controller, host);
+            self.agents[host].gone &= !self.calm && self.rng.chance(300);
+        }
+        self.reached.insert(if fails { "power failed" } else { "power cycled" });
+        let problem = fails.then(|| "of the world".to_owned());
+        controller.cycled.push_back(Event::PowerCycled { host: name, problem });
+        true
     }
 
     /// The connection ends: what was under way arrives in part, answers do not.
