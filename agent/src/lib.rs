@@ -43,6 +43,7 @@ mod server;
 mod service;
 mod spool;
 mod streams;
+mod survey;
 mod task;
 mod text;
 
@@ -53,3 +54,4 @@ pub use credentials::{Credentials, CredentialsError, certificate_name, provider}
 pub use dir::{DIR_VARIABLE, DirError, Paths, default_dir, ensure_private};
 pub use own::OwnCommand;
 pub use server::{EXIT_TAKEN, READY_LINE};
+pub use survey::survey;

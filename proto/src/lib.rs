@@ -13,6 +13,7 @@ mod host;
 mod observation;
 mod refusal;
 mod spec;
+mod survey;
 
 pub use error::{ConversionError, Problem};
 pub use host::{Hello, LeaseRef};

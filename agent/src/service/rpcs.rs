@@ -196,6 +196,15 @@ impl v1::agent_server::Agent for Service {
         Ok(Response::new(v1::ForgetReply {}))
     }
 
+    async fn survey(&self, request: Request<v1::SurveyRequest>) -> Reply<v1::SurveyReply> {
+        let ports = request.into_inner().ports;
+        let ports: Vec<u16> = ports.into_iter().filter_map(|port| u16::try_from(port).ok()).collect();
+        let looking = tokio::task::spawn_blocking(move || crate::survey::survey(&ports)).await;
+        let found =
+            looking.map_err(|error| Status::internal(format!("the host was not looked at: {error}")))?;
+        Ok(Response::new(found.into()))
+    }
+
     async fn probe_clock(&self, _: Request<v1::ProbeClockRequest>) -> Reply<v1::ProbeClockReply> {
         let unix_ns = u64::try_from(unix_now().as_nanos()).unwrap_or(u64::MAX);
         // The one that matters for barriers is read last, right before the answer leaves.

@@ -14,6 +14,7 @@ mod load;
 mod open;
 mod pki;
 mod plan;
+mod preflight;
 mod reparse;
 mod report;
 mod requires;

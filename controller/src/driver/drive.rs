@@ -1,14 +1,14 @@
 //! The loop of a run: everything that happens becomes an event, the scheduler decides, effects are carried out.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io,
     sync::Arc,
     time::Instant,
 };
 
 use drover_matrix::{Matrix, RenderError, Renderer};
-use drover_model::{AttemptId, Name, RunId, Seats, TaskEventKind, TaskId};
+use drover_model::{AttemptId, HostFacts, Name, RunId, Seats, TaskEventKind, TaskId};
 use drover_sched::{Effect, Effects, Ended, Event, PlanError, Scheduler};
 use drover_store::{CloseError, ResultsDir, RunState, SqliteStore, StoreEvent, Token, Writer};
 use tokio::{
@@ -103,6 +103,8 @@ pub(super) struct Driver {
     pub(super) tokens: BTreeMap<Token, Submitted>,
     pub(super) next_token: u64,
     pub(super) links: BTreeMap<Name, Link>,
+    /// Hosts that were connected before.
+    pub(super) met: BTreeSet<Name>,
     /// Number of the last connection that was made or tried.
     pub(super) generation: u64,
     /// Number of the last connection to each host.
@@ -168,6 +170,7 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
         tokens: BTreeMap::new(),
         next_token: 0,
         links: BTreeMap::new(),
+        met: BTreeSet::new(),
         generation: 0,
         generations: BTreeMap::new(),
         cycling: JoinSet::new(),
@@ -396,12 +399,32 @@ impl Driver {
         let boot_id = facts.boot_id.clone();
         let token = self.token(Submitted::Note);
         let command =
-            drover_store::Command::Host { run: self.run, name: host.clone(), facts: Box::new(facts) };
+            drover_store::Command::Host { run: self.run, name: host.clone(), facts: Box::new(facts.clone()) };
         if let Err(error) = self.writer.submit(token, command) {
             tracing::error!("the facts of {host} could not be stored: {error}");
         }
+        // Later in the run, what fills the disk may be the run's own: that costs attempts, not the host.
+        let full = if self.met.insert(host.clone()) { self.lacks_room(&host, &facts) } else { None };
+        // An agent that is of no use is ended with the run, like the others.
         self.links.insert(host.clone(), Link::new(host.clone(), connected, self.events.clone()));
-        self.feed(Event::HostConnected { host, boot_id });
+        self.feed(match full {
+            Some(why) => {
+                tracing::warn!("host {host} cannot be used: {why}");
+                Event::HostUnusable { host, why }
+            }
+            None => Event::HostConnected { host, boot_id },
+        });
+    }
+
+    /// Why a host has too little free space, if so.
+    fn lacks_room(&self, host: &Name, facts: &HostFacts) -> Option<String> {
+        let wanted = self.hosts.get(host)?.limits.free_disk;
+        let free = facts.state_free_bytes.filter(|free| *free < wanted)?;
+        let (free, wanted) = (free >> 20, wanted >> 20);
+        Some(format!(
+            "its agent's folder has {free} MiB free and {wanted} MiB are asked for; free some space, name another `dir` in the \
+             host file, or lower its `limits: {{ free_disk }}`"
+        ))
     }
 
     /// Whether a task is on this host, as far as is known: what one host says counts for no other.

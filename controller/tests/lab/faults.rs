@@ -114,6 +114,22 @@ fn expect_the_cause_named_when_a_host_has_no_room_for_the_agent() {
 }
 
 #[test]
+fn expect_a_host_left_out_when_it_has_less_room_than_asked_for() {
+    let lab = Lab::up_with(2, &["--small-disk", "h2", "64M"]);
+    let matrix = lab.write(
+        "noop.yaml",
+        "version: 1\nname: noop\naxes: { n: [1, 2] }\nroles: { job: { run: [true] } }\nobserve: off\ntimeout: 20s\nmix_hosts: true\n",
+    );
+    lab.run(&["run", matrix.to_str().unwrap()]).expect(0);
+    let attempts = lab.attempts();
+    assert!(attempts.iter().all(|attempt| attempt["hosts"][0]["name"] == "h1"), "{attempts:?}");
+    let log = std::fs::read_dir(lab.results().join("runs")).unwrap().flatten().next().unwrap();
+    let log = std::fs::read_to_string(log.path().join("drover.log")).unwrap();
+    assert!(log.contains("host h2 cannot be used") && log.contains("256 MiB are asked for"), "{log}");
+    assert_eq!(lab.lab(&["pids", "h2"]), "", "nothing is left of the agent");
+}
+
+#[test]
 fn expect_the_right_times_when_a_host_clock_is_wrong_by_an_hour() {
     let lab = Lab::up_with(3, &["--clock", "h2", "3600"]);
     let matrix = lab.write("phased.yaml", &phased(2, "0.2").replace("skew_limit: 5s", "skew_limit: 20ms"));

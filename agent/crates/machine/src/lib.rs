@@ -9,8 +9,10 @@ pub mod kernel_log;
 mod notes;
 pub mod sensors;
 mod source;
+mod survey;
 mod topology;
 
 pub use counters::{CounterReader, CountersError};
 pub use facts::{SYSCTLS, agent_facts, facts, facts_below};
 pub use notes::gnu_build_id;
+pub use survey::survey;

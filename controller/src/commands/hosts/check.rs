@@ -6,8 +6,8 @@ use std::{
 };
 
 use drover_connect::{Connection, connect};
-use drover_matrix::{HostEntry, HostLimits, Requirement};
-use drover_model::{HostFacts, Name};
+use drover_matrix::{HostEntry, HostLimits, Matrix, Requirement, Role};
+use drover_model::{HostFacts, Name, Survey};
 use drover_store::Quarantine;
 use tokio::task::JoinSet;
 
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Context,
     args::{DoctorArgs, HostArgs},
-    commands::doctor::{Finding, Readings, bad, doubtful, good, judge, show},
+    commands::preflight::{Finding, Needs, bad, doubtful, good, judge, show},
     driver::{HostSetup, chain},
     error::Failure,
     time::{brief, utc},
@@ -33,7 +33,7 @@ const PORTS: u32 = 16;
 /// Checks every host of the file. Gives the text to print, and whether a run would fail.
 pub fn check_hosts(
     args: &DoctorArgs,
-    requires: Vec<Requirement>,
+    matrix: Option<&Matrix>,
     context: &Context,
 ) -> Result<(String, bool), Failure> {
     let host_args = HostArgs { hosts: args.hosts.clone(), accept_new: args.accept_new };
@@ -44,7 +44,13 @@ pub fn check_hosts(
         .enable_all()
         .build()
         .map_err(|error| Failure::infrastructure(&error))?;
-    let mut found = runtime.block_on(check_all(setups, requires));
+    let needs = |host: usize| {
+        let runs_there = |role: &Role| source.hosts.matching(&role.on).contains(&host);
+        matrix.map(|matrix| Needs::of(matrix, runs_there)).unwrap_or_default()
+    };
+    let names = source.hosts.hosts.iter().enumerate();
+    let needs = names.map(|(place, host)| (host.name.clone(), needs(place))).collect();
+    let mut found = runtime.block_on(check_all(setups, needs));
     let (mut text, mut failed) = (String::new(), false);
     for host in &source.hosts.hosts {
         let mut findings = found.remove(&host.name).unwrap_or_default();
@@ -64,15 +70,15 @@ fn quarantine(host: &HostEntry, quarantined: &[Quarantine]) -> Option<Finding> {
 
 async fn check_all(
     setups: BTreeMap<Name, HostSetup>,
-    requires: Vec<Requirement>,
+    mut needs: BTreeMap<Name, Needs>,
 ) -> BTreeMap<Name, Vec<Finding>> {
     let mut checks = JoinSet::new();
     for (name, setup) in setups {
-        let requires = requires.clone();
+        let needs = needs.remove(&name).unwrap_or_default();
         checks.spawn(async move {
             let begun = Instant::now();
             let findings = match connect(&setup.target).await {
-                Ok(connection) => check(connection, begun.elapsed(), setup.limits, requires).await,
+                Ok(connection) => check(connection, begun.elapsed(), setup.limits, needs).await,
                 Err(error) => vec![bad("reach", chain(&error), String::new())],
             };
             (name, findings)
@@ -85,12 +91,7 @@ async fn check_all(
     found
 }
 
-async fn check(
-    mut connection: Connection,
-    took: Duration,
-    limits: HostLimits,
-    requires: Vec<Requirement>,
-) -> Vec<Finding> {
+async fn check(mut connection: Connection, took: Duration, limits: HostLimits, needs: Needs) -> Vec<Finding> {
     let hello = connection.hello.clone();
     let facts = &hello.facts;
     let reached = format!("an agent {} answers after {}", hello.agent_version, brief(took));
@@ -99,17 +100,19 @@ async fn check(
     findings.extend(disk(facts, limits));
     findings.extend(facts.features.iter().filter_map(|feature| {
         let why = feature.missing.as_ref()?;
-        Some(doubtful("features", format!("no {}: {why}", feature.name), String::new()))
+        Some(doubtful(feature.name.clone(), format!("not available: {why}"), String::new()))
     }));
     match &hello.lease {
         Some(lease) => {
             let text = format!("held by {} since {}", lease.holder, utc(lease.since_unix_ms));
             findings.push(doubtful("lease", text, "wait for it: drover run --wait".to_owned()));
         }
-        None => findings.extend(under_lease(&connection, &requires).await),
+        None => findings.extend(under_lease(&connection, &needs.requires).await),
     }
-    let readings = Readings { open_files: facts.open_files_limit, ..Readings::default() };
-    findings.extend(judge(facts, &readings));
+    match survey(&mut connection, &needs).await {
+        Ok(survey) => findings.extend(judge(facts, &survey, &needs)),
+        Err(why) => findings.push(bad("survey", why, String::new())),
+    }
     take_leave(connection).await;
     findings
 }
@@ -135,6 +138,15 @@ async fn clock(connection: &mut Connection) -> Finding {
     good("clock", text)
 }
 
+/// How the host is at the moment.
+async fn survey(connection: &mut Connection, needs: &Needs) -> Result<Survey, String> {
+    let request =
+        drover_proto::v1::SurveyRequest { ports: needs.ports.iter().copied().map(u32::from).collect() };
+    let reply = connection.client.survey(request).await;
+    let reply = reply.map_err(|status| format!("it does not tell how it is: {}", status.message()))?;
+    Survey::try_from(reply.into_inner()).map_err(|error| chain(&error))
+}
+
 fn disk(facts: &HostFacts, limits: HostLimits) -> Option<Finding> {
     let free = facts.state_free_bytes?;
     let text = format!("{} MiB free in the agent's folder", free >> 20);
@@ -155,23 +167,23 @@ async fn under_lease(connection: &Connection, requires: &[Requirement]) -> Vec<F
     };
     let mut findings = Vec::new();
     findings.push(match trial.reserve(PORTS).await {
-        Ok(ports) => good("ports", format!("{ports} can be reserved")),
-        Err(error) => bad("ports", error.to_string(), "end what uses them".to_owned()),
+        Ok(ports) => good("free ports", format!("{ports} can be reserved")),
+        Err(error) => bad("free ports", error.to_string(), "end what uses them".to_owned()),
     });
     for requirement in requires {
+        let what = format!("command {}", requirement.command);
         findings.push(match trial.has_command(&requirement.command).await {
-            Ok(true) => good("commands", format!("{} is installed", requirement.command)),
-            Ok(false) => bad(
-                "commands",
-                format!("{} is not installed", requirement.command),
-                format!("on Debian: apt-get install {}", requirement.package()),
-            ),
-            Err(error @ TrialError::Agent(_)) => bad("commands", error.to_string(), String::new()),
-            Err(error) => doubtful("commands", error.to_string(), String::new()),
+            Ok(true) => good(what, "installed".to_owned()),
+            Ok(false) => {
+                let remedy = format!("on Debian: apt-get install {}", requirement.package());
+                bad(what, "not installed".to_owned(), remedy)
+            }
+            Err(error @ TrialError::Agent(_)) => bad(what, error.to_string(), String::new()),
+            Err(error) => doubtful(what, error.to_string(), String::new()),
         });
     }
     if let Err(error) = trial.end().await {
-        findings.push(doubtful("lease", error.to_string(), String::new()));
+        findings.push(doubtful("giving back", error.to_string(), String::new()));
     }
     findings
 }

@@ -13,6 +13,7 @@ mod metric;
 mod observation;
 mod parser;
 mod seats;
+mod survey;
 mod task;
 mod verdict;
 
@@ -26,6 +27,7 @@ pub use metric::{Direction, Measurement, Sample};
 pub use observation::{AgentEvent, Completeness, HostEvent, HostEventKind, KernelHint};
 pub use parser::{ParserSpec, Tool};
 pub use seats::{Seats, SeatsError};
+pub use survey::{Leftover, Survey, TakenPort};
 pub use task::{
     Blob, Counters, CpuPart, EndKind, NotStarted, OutputSummary, Placement, ReadyCheck, RoundEnd, Rounds,
     StagedFile, StopPolicy, TaskEnd, TaskEvent, TaskEventKind, TaskSpec, Usage,

@@ -16,7 +16,7 @@ use crate::{
 /// Time between two samples when the matrix does not say.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
-const LONGEST_INTERVAL: Duration = Duration::from_secs(3600);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 const WEIGHTS: [(&str, Weight); 3] =
     [("ignore", Weight::Ignore), ("suspect", Weight::Suspect), ("ng", Weight::Ng)];
 
@@ -34,7 +34,7 @@ pub(crate) fn observe(node: Option<&Node>, problems: &mut Problems) -> Option<Du
     let interval = units::duration(node, "`observe`", problems)?;
     if !(SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(&interval) {
         let help = "1s is the default; what happens between two samples the counters tell all the same; or write off";
-        problems.add(node.span.clone(), "`observe` must lie between 100ms and 1h", help);
+        problems.add(node.span.clone(), "`observe` must lie between 100ms and 1m", help);
     }
     Some(interval)
 }

@@ -123,7 +123,8 @@ impl HostFile {
             labels: Vec::new(),
             address: None,
             dir: None,
-            limits: HostLimits::default(),
+            // Nobody has asked for any room here.
+            limits: HostLimits { free_disk: 0, ..HostLimits::default() },
             sysrq: false,
             power: None,
         };
