@@ -1,6 +1,6 @@
-//! What is seen of the machine while a trial lasts: doubts with their counters, samples that are kept.
+//! What is seen of the machine: before a run, and while a trial lasts; doubts with their counters, samples that are kept.
 
-use std::fs;
+use std::{collections::BTreeSet, fs, net::TcpListener, process::Command};
 
 use crate::harness::{Lab, Ran, wait_until};
 
@@ -95,4 +95,73 @@ fn expect_all_samples_kept_when_the_controller_is_killed() {
     lab.run(&["show", "last", "c0r1", "--sensors", "no-such-series"]).expect(0);
     fs::remove_file(kept).unwrap();
     lab.run(&["show", "last", "c0r1", "--sensors"]).expect(2).says("no samples are kept");
+}
+
+/// A job that opens most of the files that it may.
+const GREEDY: &str = "import resource, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+files = [open(\"/dev/null\") for _ in range(93)]
+time.sleep(2.5)
+print(\"rate 1\")
+";
+
+#[test]
+fn expect_the_limit_named_when_a_role_has_most_files_open_that_it_may() {
+    let lab = Lab::new();
+    let script = lab.write("greedy.py", GREEDY);
+    let matrix = matrix(&lab, &format!("    run: [python3, {}]", script.display()), "");
+    lab.run(&["run", &matrix]).expect(0);
+    let attempt = lab.attempts().pop().unwrap();
+    let detail = attempt["detail"].as_str().unwrap();
+    assert!(detail.contains("of 100 files open (task.job.0.most_fds)"), "{attempt}");
+}
+
+#[test]
+fn expect_foreign_load_when_somebody_else_keeps_a_cpu_busy() {
+    let lab = Lab::new();
+    let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let ran = lab.run(&["run", &matrix(&lab, "    shell: sleep 2; echo rate 1", "")]);
+    let _ = busy.kill();
+    let _ = busy.wait();
+    ran.expect(0);
+    let attempt = lab.attempts().pop().unwrap();
+    assert_eq!(attempt["outcome"], "suspect");
+    assert!(attempt["detail"].as_str().unwrap().contains("processes that are not ours used"), "{attempt}");
+}
+
+#[test]
+fn expect_leftovers_taken_ports_and_short_queues_named_when_doctor_looks() {
+    let lab = Lab::new();
+    let mut left = Command::new("sleep").arg("1000").env("DROVER_TASK", "agent/task").spawn().unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let text = format!(
+        "version: 1\nname: m\naxes: {{ n: [1] }}\nroles:\n  server:\n    run: [server, --backlog, '2147483647', '{{{{ n }}}}']\n    \
+         ports: {{ port: {port} }}\n    ready: {{ tcp: port }}\n  client: {{ after: server, run: [client] }}\n"
+    );
+    let matrix = lab.write("m.yaml", &text);
+    let ran = lab.run(&["doctor", matrix.to_str().unwrap()]);
+    let _ = left.kill();
+    let _ = left.wait();
+    let ran = ran.expect(4);
+    let row = |what: &str| {
+        let is_row = |line: &&str| line.get(6..).is_some_and(|rest| rest.starts_with(what));
+        ran.stdout.lines().find(is_row).unwrap_or_default().to_owned()
+    };
+    assert!(row("leftovers").contains(&left.id().to_string()), "{}", ran.stdout);
+    assert!(
+        row("ports ").contains(&format!("{port} is taken by process {}", std::process::id())),
+        "{}",
+        ran.stdout
+    );
+    assert!(row("backlog").contains("role server asks for 2147483647"), "{}", ran.stdout);
+    assert!(row("clock source").len() > 20 && row("client ports").contains("TIME_WAIT"), "{}", ran.stdout);
+    let names = ran.stdout.lines().filter_map(|line| line.get(6..20)).filter(|name| !name.starts_with(' '));
+    let names: Vec<&str> = names.collect();
+    assert_eq!(
+        names.iter().collect::<BTreeSet<_>>().len(),
+        names.len(),
+        "each has its own name: {}",
+        ran.stdout
+    );
 }

@@ -89,16 +89,14 @@ impl ProcessReader {
 
     /// Switches from `status`, the limit from `limits`, the number of open files. Linux says the latter as the size of the directory since
     /// 6.2; before, its entries are counted.
-    /// A limit that is known already is not read again.
-    pub(crate) fn dear(&mut self, pid: u32, fd_limit: Option<u64>, buffer: &mut Vec<u8>) -> Dear {
-        let mut dear = Dear { fd_limit, ..Dear::default() };
+    /// A process may change its own limit at any time.
+    pub(crate) fn dear(&mut self, pid: u32, buffer: &mut Vec<u8>) -> Dear {
+        let mut dear = Dear::default();
         if let Some(text) = self.text(pid, "status", buffer) {
             dear.voluntary = field(text, b"voluntary_ctxt_switches:");
             dear.involuntary = field(text, b"nonvoluntary_ctxt_switches:");
         }
-        if fd_limit.is_none()
-            && let Some(text) = self.text(pid, "limits", buffer)
-        {
+        if let Some(text) = self.text(pid, "limits", buffer) {
             dear.fd_limit = field(text, b"Max open files");
         }
         let dir = self.path(pid, "fd");
@@ -199,7 +197,7 @@ mod tests {
         let mut reader = ProcessReader::new(Path::new("/"));
         let mut buffer = Vec::new();
         let files: Vec<_> = (0..50).map(|_| tempfile::tempfile().unwrap()).collect();
-        let dear = reader.dear(std::process::id(), None, &mut buffer);
+        let dear = reader.dear(std::process::id(), &mut buffer);
         assert!(dear.fds.unwrap() >= 50 && dear.fds <= dear.fd_limit, "{dear:?}");
         assert!(dear.voluntary.is_some() && dear.involuntary.is_some());
         drop(files);

@@ -209,7 +209,7 @@ impl Task {
                     if there {
                         process.turn = pace.turn;
                         if pace.is_turn(*pid, slow) {
-                            process.dear = reading.reader.dear(*pid, process.dear.fd_limit, reading.buffer);
+                            process.dear = reading.reader.dear(*pid, reading.buffer);
                         }
                     }
                 }
@@ -290,7 +290,7 @@ impl Process {
         let figures = figures(file.read(reading.buffer).ok()?)?;
         let stat = (*reading.open < MAX_OPEN).then_some(file);
         *reading.open += usize::from(stat.is_some());
-        let dear = reading.reader.dear(pid, None, reading.buffer);
+        let dear = reading.reader.dear(pid, reading.buffer);
         Some(Self { stat, figures, dear, turn: pace.turn })
     }
 
