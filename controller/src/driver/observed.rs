@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use drover_machine::{console::Hint, kernel_log::taints};
 use drover_matrix::{Weight, Weights};
-use drover_model::{AttemptId, Doubt, DoubtKind, HostEvent, HostEventKind, KernelHint, Name};
+use drover_model::{AttemptId, Doubt, DoubtKind, HostEvent, HostEventKind, KernelHint, Name, NgCause};
 use drover_sched::{CollectOutcome, Event};
 
 use super::drive::Driver;
@@ -71,8 +72,12 @@ impl Driver {
             }
             HostEventKind::Tainted { before, after } => {
                 tracing::warn!(%host, attempt = %id, before, after, "the kernel's taint changed");
-                let detail = format!("the kernel became tainted: kernel.tainted was {before} and is {after}");
-                observed.doubt(DoubtKind::Tainted, detail);
+                let (detail, failure) = tainted(before, after);
+                match failure {
+                    // Its log says the same, where it can be read.
+                    Some(cause) => self.feed(Event::KernelFailed { host, attempt: id, cause, detail }),
+                    None => observed.doubt(DoubtKind::Tainted, detail),
+                }
             }
             HostEventKind::Blind { why } => {
                 tracing::warn!(%host, attempt = %id, why, "the host is not wholly observed");
@@ -85,6 +90,19 @@ impl Driver {
         let seats = self.attempts.get(&attempt).and_then(|attempt| attempt.seats.as_ref());
         seats.is_none_or(|seats| seats.hosts().contains(&host))
     }
+}
+
+/// What a change of the kernel's taint says, and how the kernel failed, if it did.
+fn tainted(before: u64, after: u64) -> (String, Option<NgCause>) {
+    let new: Vec<_> = taints(after & !before).collect();
+    let meanings: Vec<String> =
+        new.iter().map(|taint| format!("{} ({})", taint.letter, taint.meaning)).collect();
+    let detail = format!("kernel.tainted was {before} and is {after}: {}", meanings.join(", "));
+    let failure = new.iter().find_map(|taint| match taint.hint() {
+        Hint::Ng(cause) => Some(cause),
+        Hint::Missing(_) | Hint::Doubt(_) | Hint::Nothing => None,
+    });
+    (detail, failure)
 }
 
 /// A line for people, of bounded length.
@@ -134,5 +152,41 @@ pub fn weigh(outcome: &mut CollectOutcome, weights: &Weights) {
     if !failures.is_empty() {
         let failed = outcome.check_failed.take().into_iter().chain(failures);
         outcome.check_failed = Some(failed.collect::<Vec<_>>().join("; "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expect_a_failure_when_the_taint_says_that_the_kernel_died_or_locked_up() {
+        let (detail, failure) = tainted(4096, 4096 | 1 << 9);
+        assert_eq!(failure, None);
+        assert_eq!(detail, "kernel.tainted was 4096 and is 4608: W (the kernel warned)");
+        assert_eq!(tainted(0, 1 << 14 | 1 << 12).1, Some(NgCause::Lockup));
+        assert_eq!(tainted(1 << 7, 1 << 7 | 1 << 12).1, None, "it had died before");
+    }
+
+    #[test]
+    fn expect_doubts_to_count_as_the_matrix_says_when_they_are_weighed() {
+        let text = "version: 1\nname: m\naxes: { n: [1] }\ndoubt: { steal: ignore, swap: ng }\n\
+                    roles: { job: { run: [id, '{{ n }}'] } }\n";
+        let source = drover_matrix::Source::new("m.yaml", text);
+        let matrix = drover_matrix::parse(&source, &drover_matrix::Options::default()).unwrap();
+        let doubt = |kind, detail: &str| Doubt { kind, detail: detail.to_owned() };
+        let all = [
+            doubt(DoubtKind::Steal, "2 %"),
+            doubt(DoubtKind::Swap, "300 pages"),
+            doubt(DoubtKind::FdLimit, "99 of 100"),
+        ];
+        let mut outcome = CollectOutcome {
+            check_failed: Some("failed is 1".to_owned()),
+            doubts: all.to_vec(),
+            ..CollectOutcome::default()
+        };
+        weigh(&mut outcome, &matrix.policy().doubts);
+        assert_eq!(outcome.doubts, all[1..]);
+        assert_eq!(outcome.check_failed.as_deref(), Some("failed is 1; swap: 300 pages"));
     }
 }

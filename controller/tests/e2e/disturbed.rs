@@ -15,7 +15,7 @@ fn waiting_matrix(lab: &Lab, extra: &str) -> String {
     let text = format!(
         "version: 1\nname: waits\naxes: {{ n: ['1..4'] }}\norder: declared\nroles:\n  job:\n    shell: |\n      \
          echo $DROVER_ATTEMPT >> {log}\n      if test {{{{ n }}}} = 2; then {extra}\n        \
-         until test -e {go}; do sleep 0.01; done; fi\nretries: 0\ntimeout: 50s\n",
+         until test -e {go}; do sleep 0.01; done; fi\nretries: 0\nobserve: off\ntimeout: 50s\n",
         log = log.display(),
         go = go.display()
     );
@@ -125,7 +125,7 @@ fn expect_err_disk_full_once_and_no_agent_left_when_the_disk_of_the_agent_is_ful
     let fill = format!("head -c 100000000 /dev/zero > {}", lab.agent_dir().join("ballast").display());
     let text = format!(
         "version: 1\nname: full\naxes: {{ n: ['1..40'] }}\norder: declared\nroles:\n  job:\n    ports: [port]\n    \
-         shell: 'if test {{{{ n }}}} = 2; then {fill}; fi; true'\nretries: 3\ntimeout: 20s\n"
+         shell: 'if test {{{{ n }}}} = 2; then {fill}; fi; true'\nretries: 3\nobserve: off\ntimeout: 20s\n"
     );
     let matrix = lab.write("m.yaml", &text);
     lab.run(&["run", matrix.to_str().unwrap()]).expect(4).says("ERR disk-full");
