@@ -6,6 +6,7 @@ use tokio::signal::ctrl_c;
 
 use super::{
     controller::{Controller, choose, gone, reach},
+    latest_points::latest_points,
     open::open,
     report::{print_table, status_of},
 };
@@ -61,7 +62,8 @@ async fn follow(
     match reach(run, store, results).await? {
         Controller::Live(client) => {
             let mut client = client;
-            let watched = watch(&mut client, &context.screen).await;
+            let latest = latest_points(run, store, results)?;
+            let watched = watch(&mut client, &latest, &context.screen).await;
             let watched = watched.map_err(|error| Failure::new(ExitStatus::Infrastructure, chain(&error)))?;
             Ok((run, watched))
         }
@@ -71,7 +73,7 @@ async fn follow(
 }
 
 /// Shows what a controller tells.
-async fn watch(client: &mut Client, screen: &Screen) -> Result<Watched, FollowError> {
+async fn watch(client: &mut Client, latest: &[String], screen: &Screen) -> Result<Watched, FollowError> {
     let mut view: Option<View> = None;
     let watched = loop {
         let sight = tokio::select! {
@@ -81,7 +83,7 @@ async fn watch(client: &mut Client, screen: &Screen) -> Result<Watched, FollowEr
         match (sight, &mut view) {
             (None, _) => break Watched::Over(None),
             (Some(Sight::Over { why }), _) => break Watched::Over(why),
-            (Some(Sight::Hello(hello)), none) => *none = Some(greet(&hello, screen)),
+            (Some(Sight::Hello(hello)), none) => *none = Some(greet(&hello, latest, screen)),
             // Nothing comes before the greeting.
             (Some(_), None) => {}
             (Some(sight), Some(view)) => show(sight, view),
@@ -91,7 +93,7 @@ async fn watch(client: &mut Client, screen: &Screen) -> Result<Watched, FollowEr
     Ok(watched)
 }
 
-fn greet(hello: &Hello, screen: &Screen) -> View {
+fn greet(hello: &Hello, latest: &[String], screen: &Screen) -> View {
     let Hello { run, name, pid, standing, .. } = hello;
     let mut text = format!("run {run}: {name}, {}/{} trials", standing.finished, standing.total);
     for more in [Some(standing.summary()).filter(|text| !text.is_empty()), standing.current.clone()]
@@ -103,6 +105,7 @@ fn greet(hello: &Hello, screen: &Screen) -> View {
     }
     screen.say(&text);
     screen.say(&format!("driven by process {pid}; Ctrl-C leaves it alone, `drover stop {run}` ends it"));
+    latest.iter().for_each(|line| screen.say(line));
     let view = View::new(screen.clone(), standing.total, standing.finished);
     view.stands(standing);
     if hello.stopping > 0 {
@@ -113,7 +116,8 @@ fn greet(hello: &Hello, screen: &Screen) -> View {
 
 fn show(sight: Sight, view: &mut View) {
     match sight {
-        Sight::Begun { standing } | Sight::Goes { standing } => view.stands(&standing),
+        Sight::Begun { standing } => view.stands(&standing),
+        Sight::Goes { standing, is_line } => view.goes(&standing, is_line),
         Sight::Ended { standing, line } => {
             view.stands(&standing);
             view.line(&line, standing.finished, standing.total);

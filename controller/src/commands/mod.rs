@@ -9,6 +9,7 @@ mod detach;
 mod doctor;
 mod hosts;
 mod kernels;
+mod latest_points;
 mod list;
 mod load;
 mod open;

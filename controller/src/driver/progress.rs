@@ -84,19 +84,21 @@ impl Progress {
 
     /// A soak has lasted for so long, and its primary metric is this.
     pub fn soak(&mut self, trial: TrialId, cell: &Cell, elapsed: Duration, planned: Duration, value: &str) {
-        let text = format!("{} of {}: {value}", brief(elapsed), brief(planned));
-        if self.is_seen() && self.last_look.is_none_or(|at| at.elapsed() >= LEAST_SOAK_GAP) {
-            self.last_look = Some(Instant::now());
-            let label = label(trial, cell);
-            let standing = Standing { current: Some(format!("{label}  {text}")), ..self.standing() };
-            self.view.stands(&standing);
-            self.tell(|| Sight::Goes { standing });
-        }
         let gap = (planned / SOAK_LINES).max(LEAST_SOAK_GAP);
-        if !self.view.is_live() && self.last_soak_line.is_none_or(|at| at.elapsed() >= gap) {
-            self.last_soak_line = Some(Instant::now());
-            self.view.notice(&format!("{}: {text}", label(trial, cell)));
+        let is_line = self.last_soak_line.is_none_or(|at| at.elapsed() >= gap);
+        let is_look = self.is_seen() && self.last_look.is_none_or(|at| at.elapsed() >= LEAST_SOAK_GAP);
+        if !is_line && !is_look {
+            return;
         }
+        let (elapsed, planned) = (brief(elapsed), brief(planned));
+        let current = format!("{}: {elapsed} of {planned}: {value}", label(trial, cell));
+        let standing = Standing { current: Some(current), ..self.standing() };
+        self.last_look = Some(Instant::now());
+        if is_line {
+            self.last_soak_line = self.last_look;
+        }
+        self.view.goes(&standing, is_line);
+        self.tell(|| Sight::Goes { standing, is_line });
     }
 
     /// An attempt is stored.

@@ -24,8 +24,8 @@ pub enum Sight {
     Hello(Hello),
     /// A trial was begun.
     Begun { standing: Standing },
-    /// A trial that takes long goes on.
-    Goes { standing: Standing },
+    /// A trial that takes long goes on; now and then that is worth a line where there is no bar.
+    Goes { standing: Standing, is_line: bool },
     /// An attempt ended and is stored.
     Ended { standing: Standing, line: TrialLine },
     /// Something for people.

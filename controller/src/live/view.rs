@@ -46,6 +46,14 @@ impl View {
         }
     }
 
+    /// Shows how far it is with a trial that takes long: by the bar, or by a line if it is time for one.
+    pub fn goes(&self, standing: &Standing, is_line: bool) {
+        self.stands(standing);
+        if let Some(current) = standing.current.as_ref().filter(|_| is_line && self.bar.is_none()) {
+            self.screen.say(current);
+        }
+    }
+
     /// Prints a line about an attempt, unless lines come too fast and it is not worth it.
     pub fn line(&mut self, line: &TrialLine, finished: u64, total: u64) {
         if line.fine && (self.bar.is_some() || self.screen.quiet()) {

@@ -209,3 +209,36 @@ fn expect_tasks_stopped_at_the_first_request_and_killed_at_the_second_when_a_run
     let_go(&lab);
     lab.run(&["resume"]).expect(0).says("3/3");
 }
+
+#[test]
+fn expect_the_last_points_and_how_long_it_lasts_when_a_soak_is_watched() {
+    let lab = Lab::new();
+    let text = "version: 1
+name: soak
+axes: { n: [1] }
+roles:
+  server: { shell: 'echo up; exec sleep 1000', ready: { log: up } }
+  client:
+    after: server
+    load: stream
+    shell: 'while :; do echo rate 5; sleep 0.2; done'
+    measure: { regex: 'rate (?<rate>[0-9]+)' }
+metrics: { rate: { unit: 1/s, better: higher, primary: true } }
+observe: off
+soak: { for: 60s, every: 1s }
+";
+    let matrix = lab.write("soak.yaml", text);
+    lab.run(&["run", "--detach", matrix.to_str().unwrap()]).expect(0);
+    let id = lab.report()["run"]["id"].as_str().unwrap().to_owned();
+    let series = lab.results().join("runs").join(id).join("c0r1a1/series.csv");
+    let points = || {
+        fs::read_to_string(&series).unwrap_or_default().lines().filter(|line| line.contains(",rate,")).count()
+    };
+    wait_until("there are points", || points() > 0);
+    let mut watching = Watching::new(&lab, &["attach", "--no-report"]);
+    watching.says("last points of c0r1a1, ");
+    watching.says("n=1 #1: ");
+    watching.says(" of 1m 0s: 5");
+    lab.run(&["stop", "--wait"]).expect(0);
+    watching.end().expect(3).says("rate 5");
+}
