@@ -324,7 +324,12 @@ impl Round<'_> {
     /// The results' disk fails under the controller, which must notice, and is replaced.
     fn break_store(&mut self) -> Result<(), Wrong> {
         let Some(disk) = &self.store else { return Ok(()) };
+        // Stopped processes are in no system call.
+        self.signal_controller(Signal::STOP);
+        let pid = self.controller.as_ref().map(Child::id);
+        wait::until("the controller stops", || pid.is_none_or(jobs::is_stopped)).map_err(broken)?;
         disk.fail().map_err(broken)?;
+        self.signal_controller(Signal::CONT);
         self.harm.store_breaks += 1;
         if let Some(controller) = &mut self.controller {
             let mut status = None;
