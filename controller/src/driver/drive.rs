@@ -350,6 +350,7 @@ impl Driver {
                 };
                 self.progress.watch(watcher, hello);
             }
+            InternalEvent::Answers { task } => self.soak_host_answers(&task),
             InternalEvent::Recorded(recorded) => self.recorded(recorded),
             InternalEvent::Evidence { attempt, host, said } => self.evidence_came(attempt, &host, said),
             InternalEvent::Store(event) => self.store_answered(event),

@@ -1,6 +1,6 @@
 //! Everything that can happen to the driver, as one type.
 
-use drover_model::{AttemptId, ErrorCause, HostEvent, Name, TaskEvent};
+use drover_model::{AttemptId, ErrorCause, HostEvent, Name, TaskEvent, TaskId};
 use drover_proto::LeaseRef;
 use drover_sched::{Event, KnownTask};
 use drover_store::StoreEvent;
@@ -37,6 +37,8 @@ pub enum InternalEvent {
     Fetched { attempt: AttemptId, host: Name, fetched: Result<Fetched, (ErrorCause, String)> },
     /// Somebody watches the run from now on.
     Watched(Watcher),
+    /// The host of a task that says nothing is there.
+    Answers { task: TaskId },
     /// The thread that writes series has something to say.
     Recorded(Recorded),
     /// A host gave its evidence of a failed soak, or could not; said in a line for people.

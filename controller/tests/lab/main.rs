@@ -10,4 +10,5 @@ mod power;
 mod resident;
 mod runs;
 mod sharing;
+mod soaks;
 mod transfers;

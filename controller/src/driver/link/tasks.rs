@@ -5,8 +5,9 @@ use std::time::Duration;
 use drover_model::{AttemptId, ErrorCause, ReadyCheck, TaskId, TaskSpec, Verdict};
 use drover_proto::{Refusal, v1};
 use drover_sched::Event;
+use tokio::time::timeout;
 
-use super::{InternalEvent, Link, failed, is_refusal, lost, stage::stage};
+use super::{InternalEvent, Link, PATIENCE, failed, is_refusal, lost, stage::stage};
 
 impl Link {
     /// Reserves ports for an attempt.
@@ -88,6 +89,22 @@ impl Link {
                     host,
                     problem: Some(why),
                 }),
+            }
+        });
+    }
+
+    /// Asks whether the agent is there, for the sake of a task that says nothing.
+    pub fn probe(&self, task: &TaskId) {
+        let (mut client, task) = (self.client.clone(), task.clone());
+        let (host, generation) = (self.host.clone(), self.generation);
+        self.call(async move {
+            match timeout(PATIENCE, client.probe_clock(v1::ProbeClockRequest {})).await {
+                Ok(Ok(_)) => InternalEvent::Answers { task },
+                Ok(Err(status)) => lost(host, generation, &status),
+                Err(_) => {
+                    let why = format!("the agent did not answer for {} s", PATIENCE.as_secs());
+                    InternalEvent::Lost { host, generation, why }
+                }
             }
         });
     }

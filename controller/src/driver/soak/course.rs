@@ -88,6 +88,8 @@ pub struct Course {
     points: u64,
     bad_rounds: u64,
     first_bad: Option<String>,
+    /// It has failed: what comes until all is stopped is judged no more.
+    has_failed: bool,
     doubts: Vec<Doubt>,
 }
 
@@ -114,6 +116,7 @@ impl Course {
             points: 0,
             bad_rounds: 0,
             first_bad: None,
+            has_failed: false,
             doubts: Vec::new(),
         }
     }
@@ -313,6 +316,9 @@ impl Course {
 
     /// Notes a failed round; the first one is the end where the matrix says so, or where nothing ever worked.
     fn round_failed(&mut self, elapsed: Duration, text: &str, verdict: Verdict, findings: &mut Vec<Finding>) {
+        if self.has_failed {
+            return;
+        }
         self.bad_rounds += 1;
         let after = format!("after {}", brief(elapsed));
         self.first_bad.get_or_insert_with(|| format!("{text} ({after})"));
@@ -325,6 +331,7 @@ impl Course {
                 }
                 other => other,
             };
+            self.has_failed = true;
             findings.push(Finding::Failed { at_unix_us: self.at(elapsed), verdict });
         }
     }

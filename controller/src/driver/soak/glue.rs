@@ -59,7 +59,11 @@ impl Driver {
         {
             ending.spent = times.is_spent(role, end);
         }
-        let is_service = role.is_some_and(|role| role.is_service());
+        if let Some(attempt) = self.attempt_mut(id) {
+            // Of a task that a former controller started, nobody has said where it is.
+            attempt.tasks.entry(event.task.clone()).or_default().host.get_or_insert_with(|| host.clone());
+        }
+        let is_service = self.matrix.role(event.task.role.as_str()).is_some_and(|role| role.is_service());
         let Some(soak) = self.soak_mut(id) else { return for_scheduler };
         let at_unix_us = soak.time_of(host, event.at_unix_us, now_unix_us);
         let report = Report { host: host.clone(), event: event.clone(), at_unix_us };
@@ -228,14 +232,23 @@ impl Driver {
         soaks.filter_map(|soak| soak.silence.due()).min()
     }
 
-    /// Looks for loads that were silent for too long.
+    /// Looks for loads that were silent for too long, and asks their hosts whether they are there.
     pub(in super::super) fn soak_look(&mut self) {
-        let (now, at) = (self.clock.elapsed(), self.now_unix_us());
-        let silent: Vec<_> = self.soaks().filter_map(|(id, soak)| Some((id, soak.silent(now)?))).collect();
-        for (id, detail) in silent {
-            self.mark(id, at, MarkKind::Stalled, detail.clone());
-            self.fail_soak(id, at, Verdict::Ng { cause: NgCause::Hang, detail });
+        let now = self.clock.elapsed();
+        let silent: Vec<TaskId> = self.soaks().flat_map(|(_, soak)| soak.silent(now)).collect();
+        for task in silent {
+            let attempt = self.attempts.get(&task.attempt);
+            let host = attempt.and_then(|attempt| attempt.tasks.get(&task)?.host.clone());
+            host.and_then(|host| self.links.get(&host)).into_iter().for_each(|link| link.probe(&task));
         }
+    }
+
+    /// The host of a load that was silent for too long is there.
+    pub(in super::super) fn soak_host_answers(&mut self, task: &TaskId) {
+        let at = self.now_unix_us();
+        let Some(detail) = self.soak_mut(task.attempt).and_then(|soak| soak.confirmed(task)) else { return };
+        self.mark(task.attempt, at, MarkKind::Stalled, detail.clone());
+        self.fail_soak(task.attempt, at, Verdict::Ng { cause: NgCause::Hang, detail });
     }
 
     /// Looks which soaks have failed since the last look: their hosts are asked for evidence, and nothing is stopped before.

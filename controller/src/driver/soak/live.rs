@@ -183,12 +183,20 @@ impl LiveSoak {
         findings
     }
 
-    /// What to say of a load that was silent for too long, if one was; once.
-    pub fn silent(&mut self, now: Duration) -> Option<String> {
-        let load = self.silence.too_long(now)?;
-        (0..self.loads.len()).for_each(|load| self.silence.over(load));
-        let (course, stall) = (self.course()?, crate::time::brief(self.soak.stall));
-        let label = course.label(load);
+    /// Tasks that gave nothing for too long; each once.
+    pub fn silent(&mut self, now: Duration) -> Vec<TaskId> {
+        let silent = self.silence.too_long(now);
+        silent.into_iter().filter_map(|load| self.loads.get(load).cloned()).collect()
+    }
+
+    /// The host of a task is there: what to say of the task if it gives nothing all the same.
+    pub fn confirmed(&mut self, task: &TaskId) -> Option<String> {
+        let load = self.loads.iter().position(|load| load == task)?;
+        if !self.silence.is_confirmed(load) {
+            return None;
+        }
+        self.silence.over(load);
+        let (label, stall) = (self.course()?.label(load), crate::time::brief(self.soak.stall));
         Some(format!("{label} gave no figure for {stall}, seen by the controller"))
     }
 }
