@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use drover_matrix::Weight;
 use drover_model::{
-    AttemptId, ErrorCause, HostEvent, HostEventKind, Name, NgCause, TaskEvent, TaskEventKind, TaskId, Verdict,
+    AttemptId, ErrorCause, HostEvent, HostEventKind, KernelHint, Name, NgCause, TaskEvent, TaskEventKind,
+    TaskId, Verdict,
 };
 use drover_sched::{Event, TaskChange};
 use drover_store::MarkKind;
@@ -81,9 +83,17 @@ impl Driver {
     /// A host reports something of itself.
     pub(in super::super) fn soak_sign(&mut self, host: &Name, event: &HostEvent) {
         let now_unix_us = self.now_unix_us();
+        // What means nothing to the matrix is no sign of trouble.
+        let weights = &self.matrix.policy().doubts;
+        let counts = |hint: &KernelHint| match hint {
+            KernelHint::Ng(_) => true,
+            KernelHint::Doubt(kind) => weights.of(*kind) != Weight::Ignore,
+            KernelHint::Nothing => false,
+        };
         let (kind, text) = match &event.kind {
-            HostEventKind::Kernel { class, first_line, .. } => {
-                (MarkKind::Kernel, format!("{host}: {class}: {first_line}"))
+            HostEventKind::Kernel { class, first_line, hint, .. } => {
+                let kind = if counts(hint) { MarkKind::Kernel } else { MarkKind::Note };
+                (kind, format!("{host}: {class}: {first_line}"))
             }
             HostEventKind::Tainted { before, after } => {
                 (MarkKind::Sign, format!("{host}: kernel.tainted was {before} and is {after}"))
