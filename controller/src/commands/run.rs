@@ -177,6 +177,9 @@ fn go(begun: Begun, show: bool, context: &Context) -> Result<ExitStatus, Failure
     let done = u64::try_from(finished.len()).unwrap_or(u64::MAX);
     let mut progress = Progress::new(context.screen.clone(), plan.trials(), done);
     plan.iter().filter(|trial| !finished.contains(trial)).for_each(|trial| progress.expect(trial));
+    if let Some(first) = plan.iter().find(|trial| !finished.contains(trial)) {
+        driver::wish_for(&matrix, first.cell, &setups);
+    }
     let matrix = Arc::new(matrix);
     let names = barred.keys().cloned().collect();
     let shape = driver::schedule(&matrix, id, &plan, Hosts { file: &file, barred: &names }, wait);

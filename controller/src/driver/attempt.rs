@@ -9,8 +9,9 @@ use std::{
 use drover_matrix::{RenderedRole, Role};
 use drover_model::{Cell, Doubt, Name, Seats, TaskEnd, TaskId, TaskSpec, Verdict};
 use drover_store::Stream;
+use drover_vm::Expected;
 
-use super::{Collected, observed::Observed, soak::LiveSoak};
+use super::{Collected, machine::Verified, observed::Observed, soak::LiveSoak};
 
 /// Outputs that were fetched from an agent, by task and stream.
 pub type Outputs = BTreeMap<(TaskId, Stream), Vec<u8>>;
@@ -62,6 +63,12 @@ pub struct LiveAttempt {
     pub seats: Option<Arc<Seats>>,
     /// Its hosts with their boots when it was begun, each once.
     pub boots: Vec<(Name, String)>,
+    /// What its virtual machines must say of themselves, before and after.
+    pub machines: Vec<(Name, Expected)>,
+    /// What they said after it, with the numbers of the connections on which they were asked.
+    pub verified: BTreeMap<Name, (u64, Verified)>,
+    /// Its tasks that are to be collected once that is known.
+    pub to_collect: Vec<(Name, TaskId)>,
     /// Ports of its hosts; `None` where they were asked for.
     pub ports: BTreeMap<Name, Option<Vec<u16>>>,
     /// Its tasks, rendered, by role in the order of the matrix and by instance; empty until prepared.
@@ -113,6 +120,9 @@ impl LiveAttempt {
             cell,
             seats: None,
             boots: Vec::new(),
+            machines: Vec::new(),
+            verified: BTreeMap::new(),
+            to_collect: Vec::new(),
             ports: BTreeMap::new(),
             roles: Vec::new(),
             reach: BTreeMap::new(),

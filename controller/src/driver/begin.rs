@@ -6,7 +6,7 @@ use drover_matrix::RenderedRole;
 use drover_model::{AttemptId, ErrorCause, Name, ReadyCheck, Seats, TaskId, Verdict};
 use drover_sched::Event;
 
-use super::{barrier, drive::Driver, internal_event::InternalEvent, prepare};
+use super::{barrier, drive::Driver, internal_event::InternalEvent, machine::Look, prepare};
 
 /// Longest time that another host has to reach a service that is ready.
 const MAX_REACH: Duration = Duration::from_secs(20);
@@ -18,11 +18,20 @@ impl Driver {
         let Some(planned) = self.matrix.cell(id.trial.cell) else {
             return refuse(internal(format!("the matrix has no cell {}", id.trial.cell)));
         };
+        let mut machines = Vec::new();
+        let mut needed = Vec::new();
         for host in prepare::hosts_under_test(&self.matrix, &seats) {
             let facts = &self.links.get(host)?.hello().facts;
-            if let Some(verdict) = prepare::machine_mismatch(&planned.cell, host, facts) {
-                return refuse(verdict);
+            match self.look_at(&planned.cell, host, facts) {
+                Look::Right(expected) => {
+                    machines.extend(expected.map(|expected| (host.clone(), expected)));
+                }
+                Look::Needed => needed.push(host.clone()),
+                Look::Wrong(verdict) => return refuse(verdict),
             }
+        }
+        if !needed.is_empty() {
+            return Some(Event::MachinesNeeded { attempt: id, hosts: needed });
         }
         let mut boots = Vec::new();
         for host in seats.hosts() {
@@ -34,6 +43,7 @@ impl Driver {
         }
         let attempt = self.attempt_mut(id)?;
         attempt.boots = boots;
+        attempt.machines = machines;
         attempt.seats = Some(seats);
         attempt.ports = wanted.into_keys().map(|host| (host, None)).collect();
         let (cell, waits) = (attempt.cell.clone(), !attempt.ports.is_empty());

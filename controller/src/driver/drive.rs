@@ -21,6 +21,7 @@ use super::{
     attempt::{LiveAttempt, LiveTask},
     internal_event::InternalEvent,
     link::{self, Link},
+    machine::Making,
     setup::HostSetup,
     signals,
     soak::{Recorder, Shape, Times},
@@ -105,6 +106,8 @@ pub(super) struct Driver {
     pub(super) links: BTreeMap<Name, Link>,
     /// Hosts that were connected before.
     pub(super) met: BTreeSet<Name>,
+    /// Hosts that are being made other machines, and for what.
+    pub(super) making: BTreeMap<Name, Making>,
     /// Number of the last connection that was made or tried.
     pub(super) generation: u64,
     /// Number of the last connection to each host.
@@ -171,6 +174,7 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
         next_token: 0,
         links: BTreeMap::new(),
         met: BTreeSet::new(),
+        making: BTreeMap::new(),
         generation: 0,
         generations: BTreeMap::new(),
         cycling: JoinSet::new(),
@@ -280,6 +284,8 @@ impl Driver {
             InternalEvent::Lost { host, generation, why } => {
                 if self.generations.get(&host) == Some(&generation) {
                     tracing::warn!("host {host} is lost: {why}");
+                    self.making.remove(&host);
+                    self.tell_death(&host);
                     self.links.remove(&host);
                     self.generations.remove(&host);
                     self.soak_host_lost(&host, &why);
@@ -289,6 +295,8 @@ impl Driver {
             InternalEvent::Unusable { host, generation, why } => {
                 if self.generations.get(&host) == Some(&generation) {
                     tracing::warn!("host {host} cannot be used: {why}");
+                    self.making.remove(&host);
+                    self.tell_death(&host);
                     self.links.remove(&host);
                     self.generations.remove(&host);
                     self.soak_host_lost(&host, &why);
@@ -333,6 +341,10 @@ impl Driver {
             }
             InternalEvent::Reached { attempt, role, host, problem } => {
                 let answer = self.reached(attempt, role, &host, problem);
+                answer.into_iter().for_each(|answer| self.feed(answer));
+            }
+            InternalEvent::Verified { attempt, host, problem } => {
+                let answer = self.verified(attempt, &host, problem);
                 answer.into_iter().for_each(|answer| self.feed(answer));
             }
             InternalEvent::Fetched { attempt, host, fetched } => {
@@ -395,6 +407,10 @@ impl Driver {
     fn connected(&mut self, host: Name, connected: link::Connected) {
         if self.generations.get(&host) != Some(&connected.generation) {
             return;
+        }
+        self.tell_death(&host);
+        if let Some(refused) = self.made(&host) {
+            return self.feed(refused);
         }
         let facts = connected.connection.hello.facts.clone();
         let boot_id = facts.boot_id.clone();

@@ -26,6 +26,7 @@ impl Driver {
                 self.cycle_power(host, &why);
                 None
             }
+            Effect::MakeMachine { host, attempt } => self.make_machine(host, attempt),
             Effect::AcquireLease { host } => {
                 let observe = self.matrix.policy().observe;
                 self.links.get_mut(&host)?.acquire(self.run, self.holder.clone(), observe);
@@ -89,7 +90,7 @@ impl Driver {
     }
 
     /// Connects to a host anew; what is still said on the former connection counts no more.
-    fn connect(&mut self, host: Name) {
+    pub(super) fn connect(&mut self, host: Name) {
         self.links.remove(&host);
         self.generation += 1;
         let generation = self.generation;

@@ -22,6 +22,9 @@ const GAP_NOTE: u64 = 4096;
 impl Driver {
     /// Looks for outputs that did not travel with their events; collects at once if there are none.
     pub(super) fn collect(&mut self, id: AttemptId, tasks: &[(Name, TaskId)]) -> Option<Event> {
+        if self.verify_machines(id, tasks) {
+            return None;
+        }
         let attempt = self.attempts.get_mut(&id)?;
         let mut inline = Outputs::new();
         let mut wanted: BTreeMap<&Name, Wanted> = BTreeMap::new();
@@ -109,6 +112,7 @@ impl Driver {
     /// Keeps what was found for the record.
     pub(super) fn note_collected(&mut self, id: AttemptId, mut found: Collected) -> Event {
         if let Some(attempt) = self.attempts.get_mut(&id) {
+            found.outcome.wrong_machine = attempt.verified.values().find_map(|(_, said)| said.problem());
             found.outcome.doubts.extend(attempt.artifacts.iter().filter_map(not_kept));
             let hosts = attempt.seats.as_ref().map_or(attempt.observed.len(), |seats| seats.hosts().len());
             found.outcome.doubts.extend(observed::doubts(&attempt.observed, hosts));

@@ -1,6 +1,6 @@
 //! Everything that can happen to the driver, as one type.
 
-use drover_model::{AttemptId, ErrorCause, HostEvent, Name, TaskEvent, TaskId};
+use drover_model::{AttemptId, ErrorCause, HostEvent, Name, TaskEvent, TaskId, Verdict};
 use drover_proto::LeaseRef;
 use drover_sched::{Event, KnownTask};
 use drover_store::StoreEvent;
@@ -33,6 +33,8 @@ pub enum InternalEvent {
     PortsReserved { attempt: AttemptId, host: Name, ports: Vec<u16> },
     /// A host reaches the service at that place of the matrix, or says why not.
     Reached { attempt: AttemptId, role: usize, host: Name, problem: Option<String> },
+    /// A machine was asked again what it is, after the attempt; what is wrong with it, if something is.
+    Verified { attempt: AttemptId, host: Name, problem: Option<Verdict> },
     /// What the attempt left on a host is here, or could not be had.
     Fetched { attempt: AttemptId, host: Name, fetched: Result<Fetched, (ErrorCause, String)> },
     /// Somebody watches the run from now on.

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     sync::LazyLock,
+    time::{Duration, Instant},
 };
 
 use drover_vm::{AptOptions, Catalogue, Kernel};
@@ -33,6 +34,19 @@ static KERNELS: LazyLock<Catalogue> = LazyLock::new(|| {
 
 pub fn kernel(label: &str) -> Kernel {
     KERNELS.get(label).expect("a kernel that was fetched")
+}
+
+/// Longest wait for a condition that has to come true: a machine may have to boot before.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Waits until a condition holds.
+#[track_caller]
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain until {what}");
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
 }
 
 /// A place of its own for every test.
@@ -94,6 +108,38 @@ impl Lab {
         let ran = self.run(&["report", "--format", "json"]);
         serde_json::from_str(&ran.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}\n{}", ran.stdout, ran.stderr))
+    }
+
+    /// A file below the results whose path ends so.
+    pub fn find(&self, end: &str) -> PathBuf {
+        let runs = self.path().join("drover-results/runs");
+        let mut found = runs.read_dir().expect("a run").flatten().map(|run| run.path().join(end));
+        found.find(|path| path.exists()).unwrap_or_else(|| panic!("there is no {end}"))
+    }
+
+    /// The folders of the machines' boots, and what their consoles say.
+    pub fn consoles(&self) -> Vec<(PathBuf, String)> {
+        let machines = self.path().read_dir().expect("our folder").flatten();
+        let is_machine = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("drover-vm-");
+        let machines = machines.filter(|entry| is_machine(&entry.file_name())).map(|entry| entry.path());
+        let boots = machines.filter_map(|machine| machine.read_dir().ok()).flat_map(Iterator::flatten);
+        let console = |boot: PathBuf| {
+            let bytes = fs::read(boot.join("console.log")).ok()?;
+            Some((boot, String::from_utf8_lossy(&bytes).into_owned()))
+        };
+        boots.filter_map(|boot| console(boot.path())).collect()
+    }
+
+    /// The process of QEMU that works in this place.
+    pub fn qemu(&self) -> Option<i32> {
+        let processes = fs::read_dir("/proc").expect("/proc").flatten();
+        let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.find(|pid: &i32| {
+            let is_here =
+                fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(self.path()));
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            is_here && name.starts_with("qemu")
+        })
     }
 
     /// Trial, outcome and cause of every stored attempt, by trial.

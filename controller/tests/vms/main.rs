@@ -2,5 +2,7 @@
 //! installs the first. Kernels are kept below cargo's folder for temporary files, so that they are fetched once.
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod axes;
+mod deaths;
 mod harness;
 mod plain;

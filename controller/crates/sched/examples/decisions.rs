@@ -72,6 +72,7 @@ fn answer(host: &Name, effect: Effect, events: &mut VecDeque<Event>) {
         | Effect::CheckReach { .. }
         | Effect::QuarantineHost { .. }
         | Effect::CyclePower { .. }
+        | Effect::MakeMachine { .. }
         | Effect::Finish { .. } => {}
     }
 }

@@ -112,6 +112,7 @@ impl World {
             | Effect::CheckReach { .. }
             | Effect::CyclePower { .. }
             | Effect::QuarantineHost { .. }
+            | Effect::MakeMachine { .. }
             | Effect::Finish { .. } => {}
         }
     }

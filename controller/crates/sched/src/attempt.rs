@@ -144,6 +144,8 @@ pub(crate) struct Attempt {
     pub gate: Gate,
     /// First roles of the barriers that agents have been told to open, with the error of the clocks in microseconds.
     pub opened: Vec<(usize, u64)>,
+    /// Hosts that are to be made other machines before it can be prepared.
+    pub machines: Vec<usize>,
     /// A host of it was given up: what runs elsewhere is killed.
     pub lost_member: bool,
     failure: Option<Failure>,
@@ -169,6 +171,7 @@ impl Attempt {
             reach: Vec::new(),
             gate: Gate::Idle,
             opened: Vec::new(),
+            machines: Vec::new(),
             lost_member: false,
             failure: None,
             complete: false,

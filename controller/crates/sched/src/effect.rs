@@ -21,6 +21,14 @@ pub enum Effect {
         /// What was seen.
         why: String,
     },
+    /// Make the host the machine that the cell of the attempt asks for; drop any former connection, and connect. The attempt
+    /// is in the journal: the boot is expected. Answered by `HostConnected`, `MachineRefused`, `HostLost` or `HostUnusable`.
+    MakeMachine {
+        /// The host.
+        host: Name,
+        /// The attempt.
+        attempt: AttemptId,
+    },
     /// Take the host for the run. Answered by `LeaseGranted`, `LeaseRefused` or `HostLost`.
     AcquireLease {
         /// The host.

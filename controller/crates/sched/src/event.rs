@@ -96,6 +96,32 @@ pub enum Event {
         /// Why not.
         verdict: Verdict,
     },
+    /// Some hosts of the attempt are other machines than its cell asks for, and can be made those. Answers
+    /// [`PrepareAttempt`](crate::Effect::PrepareAttempt), which is ordered again when they are.
+    MachinesNeeded {
+        /// The attempt.
+        attempt: AttemptId,
+        /// These hosts.
+        hosts: Vec<Name>,
+    },
+    /// The host cannot be made what the attempt's cell asks for; this is the attempt's verdict. Answers
+    /// [`MakeMachine`](crate::Effect::MakeMachine).
+    MachineRefused {
+        /// The host.
+        host: Name,
+        /// The attempt.
+        attempt: AttemptId,
+        /// Why not.
+        verdict: Verdict,
+    },
+    /// The machine that the host was has died, whatever was on it; this is what it means for the attempts there. Comes
+    /// before the news that the host is lost, or connected as another machine.
+    HostDied {
+        /// The host.
+        host: Name,
+        /// What was seen.
+        verdict: Verdict,
+    },
     /// The agent refused [`StartTask`](crate::Effect::StartTask): nothing was started.
     TaskRefused {
         /// The task.
@@ -278,6 +304,8 @@ pub struct CollectOutcome {
     pub check_failed: Option<String>,
     /// A metric that the output should have and has not.
     pub parse_error: Option<String>,
+    /// A machine was not, or is not any more, what the cell asks for: there is no number.
+    pub wrong_machine: Option<Verdict>,
     /// Reasons to distrust the numbers.
     pub doubts: Vec<Doubt>,
 }

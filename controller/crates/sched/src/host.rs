@@ -19,6 +19,8 @@ pub(crate) enum HostState {
     Idle,
     /// For `HostConnected`.
     Connecting,
+    /// For `HostConnected`, as the machine that an attempt needs.
+    Making,
     /// For the time of its next try to connect.
     Waiting {
         /// That time.

@@ -40,6 +40,7 @@ mod attempt;
 mod attempts;
 mod barrier;
 mod crew;
+mod deaths;
 mod effect;
 mod event;
 mod group;

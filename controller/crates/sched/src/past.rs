@@ -119,7 +119,13 @@ mod tests {
     }
 
     fn stored(cell: u32, number: u32, outcome: Outcome, is_final: bool) -> PastAttempt {
-        PastAttempt { id: id(cell, number), outcome, retriable: outcome == Outcome::Error, is_final }
+        PastAttempt {
+            id: id(cell, number),
+            outcome,
+            retriable: outcome == Outcome::Error,
+            is_final,
+            died: None,
+        }
     }
 
     #[test]

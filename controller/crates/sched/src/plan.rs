@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use drover_model::{AttemptId, Name, Outcome, RunId, TrialId, Verdict};
+use drover_model::{AttemptId, Name, NgCause, Outcome, RunId, TrialId, Verdict};
 
 /// A run as the driver hands it to the scheduler.
 #[derive(Debug)]
@@ -186,13 +186,21 @@ pub struct PastAttempt {
     pub retriable: bool,
     /// Whether it was its trial's last word.
     pub is_final: bool,
+    /// The death of its kernel, or of its machine, if that ended it.
+    pub died: Option<NgCause>,
 }
 
 impl PastAttempt {
     /// What the scheduler needs to know of a stored attempt.
     #[must_use]
     pub fn new(id: AttemptId, verdict: &Verdict, is_final: bool) -> Self {
-        Self { id, outcome: verdict.outcome(), retriable: verdict.is_retriable(), is_final }
+        Self {
+            id,
+            outcome: verdict.outcome(),
+            retriable: verdict.is_retriable(),
+            is_final,
+            died: crate::deaths::death(verdict),
+        }
     }
 }
 

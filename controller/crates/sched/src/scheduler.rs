@@ -1,6 +1,7 @@
 //! The scheduler itself: the state of the run, and which part of it takes which event in. Called by the driver.
 //!
 //! The parts: `inherit` (what former controllers left), `hosts` (connections and leases), `losses` (hosts that are given up),
+//! `machines` (those that are made for an attempt),
 //! `adopt` (what an agent knows), `life` (attempts from prepared to stored), `seating` (which lanes there are), `dispatch`
 //! (what is drawn and journalled), `line` (what is begun), `ending` (interruption, failure of the store, finish).
 //!
@@ -15,6 +16,7 @@ mod inherit;
 mod life;
 mod line;
 mod losses;
+mod machines;
 mod seating;
 
 use std::{
@@ -29,6 +31,7 @@ use drover_model::{AttemptId, Name, RunId, Seats, TaskId, Verdict};
 use crate::{
     Effects, Ended, Event, PastAttempt, Plan, PlanError, Progress, Reconnect,
     attempts::Attempts,
+    deaths::Deaths,
     group::Trials,
     host::Host,
     lane::Lane,
@@ -94,6 +97,7 @@ pub struct Scheduler {
     /// Those without a lane.
     unseated: BTreeSet<AttemptId>,
     past: Past,
+    deaths: Deaths,
     progress: Progress,
     /// Trials that are left without a final verdict because no hosts remain.
     left: u64,
@@ -175,6 +179,9 @@ impl Scheduler {
         let rules = Rules::new(&shapes, plan.hosts.len())?;
         let stock = Stock::new(&rules);
         let mut progress = Progress::default();
+        let mut deaths = Deaths::default();
+        let past = past.into_iter().inspect(|past| deaths.note(past.id.trial.cell, past.died));
+        let past = Past::new(past, &mut progress);
         let mut scheduler = Self {
             run: plan.run,
             roles,
@@ -212,7 +219,8 @@ impl Scheduler {
             is_full: false,
             attempts: Attempts::new(plan.run),
             unseated: BTreeSet::new(),
-            past: Past::new(past, &mut progress),
+            past,
+            deaths,
             progress,
             left: 0,
             last_loss: String::new(),
@@ -262,6 +270,11 @@ impl Scheduler {
             Event::AttemptUnprepared { attempt, verdict } => {
                 self.attempt_unprepared(now, attempt, verdict, effects);
             }
+            Event::MachinesNeeded { attempt, hosts } => self.machines_needed(now, attempt, &hosts, effects),
+            Event::MachineRefused { host, attempt, verdict } => {
+                self.machine_refused(now, &host, attempt, verdict, effects);
+            }
+            Event::HostDied { host, verdict } => self.host_died(&host, &verdict),
             Event::TaskRefused { task, why } => self.task_refused(now, &task, &why, effects),
             Event::TaskChanged { task, change } => self.task_changed(now, &task, change, effects),
             Event::KernelFailed { host, attempt, cause, detail } => {

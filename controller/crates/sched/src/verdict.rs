@@ -5,7 +5,8 @@
 //!
 //! Several things go wrong together, and one causes the other in an order that the messages need not keep (a client
 //! fails because its server crashed, and is heard of first). So failures have ranks ([`Rank`]); the strongest names the
-//! verdict, among equals the first. After the failures of the tasks come, in this order: collecting that failed, a
+//! verdict, among equals the first. After the failures of the tasks come, in this order: a machine that is not the
+//! one asked for, collecting that failed, a
 //! `must` that does not hold, a metric that is missing, doubts.
 
 use std::time::Duration;
@@ -21,6 +22,8 @@ use crate::{CollectOutcome, RoleKind, RoleShape};
 pub(crate) enum Rank {
     /// The user interrupted a sound attempt: whatever happens to it afterwards is our doing.
     Cancelled,
+    /// The machine died: every task is gone because of that.
+    Died,
     /// The host rebooted: every task is gone because of that.
     Reboot,
     /// The kernel failed: whatever else failed may follow from it.
@@ -33,7 +36,7 @@ pub(crate) enum Rank {
     Timeout,
     /// What the driver saw of the system under test on the way: follows from all that is above.
     Seen,
-    /// The host has not the CPUs asked for.
+    /// The host has not the CPUs asked for, or not the kernel.
     WrongCpus,
     /// A task could not be started.
     NotStarted,
@@ -86,6 +89,13 @@ impl Failure {
     /// The kernel of a host said so itself.
     pub fn kernel(host: &Name, cause: NgCause, report: &str) -> Self {
         Self::ng(Rank::Kernel, cause, format!("the kernel of {host} reports: {report}"))
+    }
+
+    /// The kernels of this cell ended in the same way before.
+    pub fn died_too_often(cause: NgCause) -> Self {
+        let detail =
+            format!("attempts of this cell ended as `{}` twice: it is tried no more", cause.as_str());
+        Self::missing(Rank::NotStarted, MissingCause::BudgetSpent, detail)
     }
 
     /// The host is gone for good.
@@ -265,6 +275,9 @@ pub(crate) fn decide(failure: Option<Verdict>, outcome: CollectOutcome, seen: Ve
     if let Some(verdict) = failure {
         return verdict;
     }
+    if let Some(verdict) = outcome.wrong_machine {
+        return verdict;
+    }
     if let Some((cause, detail)) = outcome.failed {
         return Verdict::Error { cause, detail };
     }
@@ -415,12 +428,15 @@ mod tests {
             failed: Some((ErrorCause::DiskFull, "no space".to_owned())),
             check_failed: Some("failed is 3, must be 0".to_owned()),
             parse_error: Some("no rate".to_owned()),
+            wrong_machine: Some(Verdict::Missing { cause: MissingCause::WrongCpus, detail: String::new() }),
             doubts: vec![doubt()],
         };
         let decided = |failure: Option<&Failure>, outcome: &CollectOutcome| {
             decide(failure.map(|failure| failure.verdict.clone()), outcome.clone(), vec![]).cause()
         };
         assert_eq!(decided(Some(&Failure::cancelled()), &outcome), "cancelled");
+        assert_eq!(decided(None, &outcome), "wrong-cpus");
+        outcome.wrong_machine = None;
         assert_eq!(decided(None, &outcome), "disk-full");
         outcome.failed = None;
         assert_eq!(decided(None, &outcome), "check-failed");

@@ -9,6 +9,7 @@ mod lease;
 mod samples;
 mod stage;
 mod tasks;
+mod verify;
 
 use std::{
     net::IpAddr,

@@ -2,8 +2,8 @@
 
 use std::{io, path::PathBuf};
 
-use drover_model::Name;
-use drover_vm::{BootError, CatalogueError, InitramfsError, StartError};
+use drover_model::{MissingCause, Name};
+use drover_vm::{BootError, CatalogueError, InitramfsError, SpecError, StartError};
 
 use crate::ConnectError;
 
@@ -95,6 +95,16 @@ fn last_lines(console: &str) -> String {
 }
 
 impl VmError {
+    /// What it means for a trial that asks for the machine.
+    pub(super) fn missing_cause(&self) -> MissingCause {
+        match self {
+            Self::Cpus { .. } | Self::Start { source: StartError::Spec(SpecError::Cpus(_)), .. } => {
+                MissingCause::WrongCpus
+            }
+            _ => MissingCause::WrongKernel,
+        }
+    }
+
     /// Whether the same may go well at another time.
     pub(super) fn may_pass(&self) -> bool {
         matches!(

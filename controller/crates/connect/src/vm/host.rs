@@ -5,11 +5,13 @@ use std::{
     fs, io,
     path::PathBuf,
     sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
+use drover_model::MissingCause;
 use drover_vm::{Accelerator, Expected};
 use tempfile::TempDir;
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::timeout};
 
 use super::{
     Death, Machine, VmError, VmOptions,
@@ -19,6 +21,9 @@ use crate::{ConnectError, Connection};
 
 /// How often a machine is tried to boot whose failure may pass.
 const TRIES: u32 = 2;
+
+/// Longest time until the end of a QEMU that has ended is known.
+const LAST_NEWS: Duration = Duration::from_secs(5);
 
 /// A virtual machine. Clones are the same one; it is killed with the last of them.
 #[derive(Clone, Debug)]
@@ -45,7 +50,8 @@ struct State {
 struct Board {
     wish: Option<Machine>,
     now: Option<Now>,
-    refused: BTreeMap<Machine, String>,
+    refused: BTreeMap<Machine, (MissingCause, String)>,
+    spoilt: bool,
     death: Option<Death>,
 }
 
@@ -84,10 +90,21 @@ impl VmHost {
         self.board().now.clone()
     }
 
-    /// Why this machine cannot be had, if that was tried.
+    /// Why this machine cannot be had, if it was tried, or if that can be told without trying.
     #[must_use]
-    pub fn refusal(&self, machine: &Machine) -> Option<String> {
-        self.board().refused.get(machine).cloned()
+    pub fn refusal(&self, machine: &Machine) -> Option<(MissingCause, String)> {
+        let tried = self.board().refused.get(machine).cloned();
+        tried.or_else(|| {
+            let error = self.0.options.check(machine).err()?;
+            Some((error.missing_cause(), chain(&error)))
+        })
+    }
+
+    /// Says that the machine that runs is not what it should be: the next connection is to a new one.
+    pub fn spoil(&self) {
+        let mut board = self.board();
+        board.now = None;
+        board.spoilt = true;
     }
 
     /// What became of a machine that ended without being asked to, once.
@@ -108,20 +125,24 @@ impl VmHost {
         self.0.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wanted(&self) -> Machine {
-        let board = self.board();
-        let wish = board.wish.as_ref().filter(|wish| !board.refused.contains_key(*wish));
-        wish.unwrap_or(&self.0.options.usual).clone()
+    /// The machine to be: the one wished for, unless that cannot be had; else the one that runs; else the usual one.
+    fn wanted(&self, running: Option<&Running>) -> Machine {
+        // The board is let go of, before it is looked at again.
+        let wish = self.board().wish.clone();
+        let wish = wish.filter(|wish| self.refusal(wish).is_none());
+        let present = running.filter(|running| !running.is_over()).map(|running| running.machine.clone());
+        wish.or(present).unwrap_or_else(|| self.0.options.usual.clone())
     }
 
-    /// Connects to the machine that is wished for; boots it unless it runs. If it cannot be had, the usual one is.
+    /// Connects to the machine that is wished for; boots it unless it runs. If it cannot be had, to the one that runs, or
+    /// to the usual one.
     ///
     /// # Errors
     /// The usual one cannot be had, either.
     pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {
         let mut state = self.0.state.lock().await;
         loop {
-            let wanted = self.wanted();
+            let wanted = self.wanted(state.running.as_ref());
             if let Some(connection) = self.reuse(&mut state, &wanted).await {
                 return Ok(connection);
             }
@@ -131,7 +152,7 @@ impl VmHost {
                 Err(error) => {
                     let why = chain(&error);
                     tracing::warn!("{why}");
-                    self.board().refused.insert(wanted, why);
+                    self.board().refused.insert(wanted, (error.missing_cause(), why));
                 }
             }
         }
@@ -141,6 +162,10 @@ impl VmHost {
     /// it was one, noted.
     async fn reuse(&self, state: &mut State, wanted: &Machine) -> Option<Connection> {
         let running = state.running.take()?;
+        let spoilt = std::mem::take(&mut self.board().spoilt);
+        if spoilt && !running.is_over() {
+            return self.end(&running, None).await;
+        }
         if !running.is_over() && running.machine == *wanted {
             match running.greet(&self.0.options).await {
                 Ok(connection) => {
@@ -149,6 +174,8 @@ impl VmHost {
                 }
                 Err(error) => tracing::warn!("{}", chain(&error)),
             }
+            // Its end may have been the reason, and be noted a little later.
+            let _ = timeout(LAST_NEWS, running.vm.ended()).await;
         } else if !running.is_over() {
             return self.end(&running, None).await;
         }

@@ -85,6 +85,18 @@ impl VmOptions {
         found.map_err(|source| VmError::Kernel { host: self.name.clone(), label: label.to_owned(), source })
     }
 
+    /// Whether a machine can be had, as far as that can be told without booting or reading much.
+    ///
+    /// # Errors
+    /// No kernel has the label, or the CPUs cannot be arranged.
+    pub(super) fn check(&self, machine: &Machine) -> Result<(), VmError> {
+        self.topology(machine.cpus)?;
+        match self.kernels.get(&machine.kernel) {
+            Some(KernelPlace::Files(_)) => Ok(()),
+            _ => self.kernel(&machine.kernel).map(drop),
+        }
+    }
+
     /// How so many CPUs are arranged.
     ///
     /// # Errors

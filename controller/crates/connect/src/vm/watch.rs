@@ -3,7 +3,7 @@
 
 use std::{
     fs::File,
-    io::{Read, Seek, SeekFrom},
+    io::{self, Read, Seek, SeekFrom},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
@@ -77,10 +77,12 @@ impl Watch {
             file.seek(SeekFrom::Start(reader.classifier.bytes()))?;
             let mut bytes = Vec::new();
             file.take(MOST).read_to_end(&mut bytes)?;
-            Ok::<_, std::io::Error>(bytes)
+            Ok::<_, io::Error>(bytes)
         };
         match read(&reader) {
             Ok(bytes) => reader.classifier.push(&bytes, at),
+            // It goes with the machine.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => tracing::warn!(%error, "a console cannot be read"),
         }
     }

@@ -55,6 +55,7 @@ impl Scheduler {
             match self.hosts[index].state {
                 HostState::Idle
                 | HostState::Connecting
+                | HostState::Making
                 | HostState::Waiting { .. }
                 | HostState::Cycling
                 | HostState::Leasing
@@ -154,6 +155,7 @@ impl Scheduler {
                 }
                 HostState::Idle
                 | HostState::Connecting
+                | HostState::Making
                 | HostState::Leasing
                 | HostState::Waiting { .. }
                 | HostState::Cycling

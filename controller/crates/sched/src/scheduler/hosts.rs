@@ -19,7 +19,7 @@ impl Scheduler {
     pub(super) fn host_connected(&mut self, name: &Name, boot_id: String, effects: &mut Effects) {
         let Some(index) = self.host_index(name) else { return };
         let host = &mut self.hosts[index];
-        if host.state != HostState::Connecting {
+        if !matches!(host.state, HostState::Connecting | HostState::Making) {
             return;
         }
         host.ask(effects);
@@ -48,7 +48,11 @@ impl Scheduler {
         let (running, policy) = (self.is_running(), self.reconnect);
         let host = &mut self.hosts[index];
         match host.state {
-            HostState::Connecting | HostState::Leasing | HostState::Leased | HostState::Denied { .. } => {
+            HostState::Connecting
+            | HostState::Making
+            | HostState::Leasing
+            | HostState::Leased
+            | HostState::Denied { .. } => {
                 if !running {
                     self.abandon(now, index, effects);
                 } else if !host.reconnect(now, policy, effects) {
@@ -98,7 +102,11 @@ impl Scheduler {
             return self.host_lost(now, name, why, effects);
         }
         match self.hosts[index].state {
-            HostState::Connecting | HostState::Leasing | HostState::Leased | HostState::Denied { .. } => {
+            HostState::Connecting
+            | HostState::Making
+            | HostState::Leasing
+            | HostState::Leased
+            | HostState::Denied { .. } => {
                 if self.is_running() {
                     self.give_up(now, index, &format!("{name} cannot be used: {why}"), false, effects);
                 } else {

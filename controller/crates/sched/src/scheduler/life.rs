@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use drover_model::{AttemptId, ErrorCause, Name, TaskId, Verdict};
+use drover_model::{AttemptId, ErrorCause, Name, Outcome, TaskId, Verdict};
 
 use super::{Scheduler, site};
 use crate::{
     CollectOutcome, Effect, Effects, TaskChange,
     attempt::{Attempt, Gate, Origin, Reach, Stage, Status, Storing, Task},
+    deaths::death,
     host::HostState,
     past::Draw,
     retry,
@@ -16,7 +17,7 @@ use crate::{
 
 impl Scheduler {
     /// An attempt in the given stage, while its hosts are held.
-    fn waiting(&mut self, id: AttemptId, stage: Stage) -> Option<&mut Attempt> {
+    pub(super) fn waiting(&mut self, id: AttemptId, stage: Stage) -> Option<&mut Attempt> {
         let lane = self.attempts.get(&id).filter(|attempt| attempt.stage == stage)?.lane?;
         if self.is_held(lane) { self.attempts.get_mut(&id) } else { None }
     }
@@ -248,8 +249,16 @@ impl Scheduler {
                 verdict = Failure::elsewhere(&home).verdict;
             }
         }
-        let next = self.next_draw(draw, &verdict);
+        let cell = draw.trial.cell;
+        self.deaths.note(cell, death(&verdict));
+        // What killed it is its last word.
+        let is_last = verdict.outcome() == Outcome::Ng && self.deaths.enough(cell).is_some();
+        let next = self.next_draw(draw, &verdict).filter(|_| !is_last);
+        let lane = attempt.lane;
         self.order_store(id, Storing { verdict, next, with_outputs: true }, effects);
+        if let Some(lane) = lane {
+            self.let_machines_be_made(lane, effects);
+        }
     }
 
     pub(super) fn next_draw(&self, draw: Draw, verdict: &Verdict) -> Option<Draw> {

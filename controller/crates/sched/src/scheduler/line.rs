@@ -92,6 +92,10 @@ impl Scheduler {
         if let Some(home) = home.filter(|home| group.tie.stay && **home != entry.crew.seats) {
             attempt.fail(Failure::elsewhere(home));
         }
+        let enough = self.deaths.enough(id.trial.cell).filter(|_| !attempt.is_adopted());
+        if let Some(cause) = enough {
+            attempt.fail(Failure::died_too_often(cause));
+        }
         let seats = entry.crew.seats.clone();
         self.leave_line(lane);
         self.lanes[lane].queue.pop_front();
@@ -102,7 +106,11 @@ impl Scheduler {
             self.hosts[host].adopted.remove(&(place, id));
         }
         self.mark_lane(lane);
-        effects.push(Effect::PrepareAttempt { attempt: id, seats });
+        if enough.is_some() {
+            self.advance(now, id, true, effects);
+        } else {
+            effects.push(Effect::PrepareAttempt { attempt: id, seats });
+        }
     }
 
     /// The current attempt of a lane does not need its hosts any more.

@@ -243,6 +243,7 @@ fn line(effect: &Effect) -> String {
     match effect {
         Effect::ConnectHost { host } => format!("connect {host}"),
         Effect::CyclePower { host, why } => format!("cycle {host}: {}", short(why)),
+        Effect::MakeMachine { host, attempt } => format!("make {host} for {}", short(attempt)),
         Effect::AcquireLease { host } => format!("lease {host}"),
         Effect::ReleaseLease { host } => format!("give back {host}"),
         Effect::QuarantineHost { host, why } => format!("quarantine {host}: {}", short(why)),

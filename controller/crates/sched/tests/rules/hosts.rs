@@ -8,7 +8,7 @@ use drover_sched::{CollectOutcome, Event, PastAttempt, Plan, RoleKind};
 use crate::desk::{Desk, attempt, name, plan, role, seats, task};
 
 fn stored(id: &str, outcome: Outcome, is_final: bool) -> PastAttempt {
-    PastAttempt { id: attempt(id), outcome, retriable: outcome == Outcome::Error, is_final }
+    PastAttempt { id: attempt(id), outcome, retriable: outcome == Outcome::Error, is_final, died: None }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod endings;
 mod hosts;
 mod kernel;
 mod life;
+mod machines;
 mod power;
 mod retries;
 mod seats;

@@ -83,6 +83,8 @@ pub struct Agent {
     pub runs: bool,
     pub boot: u32,
     pub epoch: u64,
+    /// What machine it was made, since it booted.
+    pub machine: Option<u32>,
     /// Connecting fails as long as this is set.
     pub gone: bool,
     /// Another run holds the host.
@@ -210,8 +212,14 @@ impl Agent {
     /// The host reboots: nothing is left but the disk, and here not even that.
     pub fn reboot(&mut self) {
         self.harmed.extend(self.tasks.keys().map(|task| task.attempt));
+        self.boot(None);
+    }
+
+    /// It boots, as asked for: nothing is left of what was there.
+    pub fn boot(&mut self, machine: Option<u32>) {
         self.runs = false;
         self.boot += 1;
+        self.machine = machine;
         self.tasks.clear();
         self.spool.clear();
     }

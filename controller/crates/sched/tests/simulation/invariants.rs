@@ -31,7 +31,17 @@ pub fn of_effect(world: &World, controller: &Controller, effect: &Effect) -> Hol
             invariant_finished_trials_stay_finished(world, attempt.trial)?;
             invariant_few_are_unstored(world, controller, *attempt, seats)
         }
+        Effect::MakeMachine { host, attempt } => {
+            let place = world.hosts.iter().position(|name| name == host).unwrap();
+            let journalled = world.journal.iter().any(|(id, at)| id == attempt && at.hosts().contains(&host));
+            holds(journalled, || {
+                format!("{host} is made anew for {attempt}, and the journal does not say so")
+            })?;
+            holds(controller.holders[place] == Some(*attempt), || format!("{attempt} has not {host}"))?;
+            holds(!controller.is_collected_from(place), || format!("outputs on {host} are thrown away"))
+        }
         Effect::StartTask { host, task, .. } => {
+            invariant_runs_on_its_machine(world, task, host)?;
             invariant_journalled_before_sent(world, task, host)?;
             holds(controller.begun.contains(&task.attempt), || format!("{task} starts unprepared"))?;
             invariant_started_after_what_it_needs(world, task)
@@ -205,6 +215,23 @@ fn invariant_compared_trials_share_their_hosts(
     holds(elsewhere.is_none(), || format!("{id} has a number from {seats:?}, {elsewhere:?} from elsewhere"))
 }
 
+/// What is started first on a machine finds the one that it asks for.
+fn invariant_runs_on_its_machine(world: &World, task: &TaskId, host: &Name) -> Holds {
+    let agent = &world.agents[world.hosts.iter().position(|name| name == host).unwrap()];
+    let is_right = agent.machine == Some(World::machine_of(task.attempt));
+    // The host may have been lost since it was looked at, and the attempt is lost with it.
+    let is_excused =
+        world.agents.iter().any(|agent| agent.knows(task.attempt)) || !world.ever_lost.is_empty();
+    holds(!world.machines || is_right || is_excused, || format!("{task} starts on another machine"))
+}
+
+/// How often the machine of a cell died in the same way, as far as controllers ever found.
+fn deaths_of(world: &World, cell: u32) -> usize {
+    let of_cell = || world.deaths.iter().filter(|(id, _)| id.trial.cell == cell);
+    let alike = |cause| of_cell().filter(|(_, other)| **other == cause).count();
+    of_cell().map(|(_, cause)| alike(*cause)).max().unwrap_or(0)
+}
+
 fn invariant_journalled_before_sent(world: &World, task: &TaskId, host: &Name) -> Holds {
     let role = world.roles.iter().position(|role| role.name == task.role).unwrap();
     let journalled = world.journal.iter().any(|(id, seats)| {
@@ -340,6 +367,7 @@ fn invariant_a_failure_has_a_cause(
             world.ever_cut_short || harmed || (host_lost && world.lives > 1) || is_unsure
         }
         Verdict::Missing { cause: MissingCause::HostUnavailable, .. } => host_lost,
+        Verdict::Missing { cause: MissingCause::BudgetSpent, .. } => deaths_of(world, id.trial.cell) >= 2,
         Verdict::Missing { .. } => harmed,
     };
     holds(has_cause, || format!("{id} is {verdict:?}, and nothing happened to it"))
@@ -353,6 +381,8 @@ fn invariant_retries_are_bounded(world: &World, id: AttemptId, verdict: &Verdict
     let allowed = |count: usize, limit: u32| count <= usize::try_from(limit).unwrap();
     let expected_final = match verdict {
         Verdict::Missing { cause: MissingCause::Cancelled | MissingCause::HostUnavailable, .. } => false,
+        // Deaths that were found and not stored are not known to the next controller.
+        Verdict::Ng { .. } if deaths_of(world, id.trial.cell) >= 2 => return Ok(()),
         Verdict::Ng { .. } => !allowed(ngs, world.after_ng),
         _ if verdict.is_retriable() => !allowed(faults, world.retries),
         _ => true,

@@ -24,7 +24,7 @@ const HISTORIES: u64 = 20_000;
 const KEPT: [u64; 10] = [356, 15_019, 17_638, 36_081, 49_837, 86_612, 96_758, 148_602, 183_953, 187_764];
 
 /// Verdicts, causes and ends that a few hundred histories must come across, or they prove little.
-const TO_BE_REACHED: [&str; 33] = [
+const TO_BE_REACHED: [&str; 35] = [
     "ok",
     "suspect",
     "ng",
@@ -50,6 +50,8 @@ const TO_BE_REACHED: [&str; 33] = [
     "internal",
     "disk-full",
     "wrong-cpus",
+    "wrong-kernel",
+    "budget-spent",
     "cancelled",
     "host-unavailable",
     "interrupted",

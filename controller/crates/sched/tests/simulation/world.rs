@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use drover_model::{AttemptId, Name, RunId, Seats, TrialId, Verdict};
+use drover_model::{AttemptId, Name, NgCause, RunId, Seats, TrialId, Verdict};
 use drover_sched::{CollectOutcome, Effect, Effects, Ended, Event, PowerPolicy, RoleShape, Scheduler};
 
 use crate::{agent::Agent, invariants, rng::Rng, shapes::Share};
@@ -100,6 +100,8 @@ pub struct World {
     pub trials: Vec<TrialId>,
     pub groups: Vec<Share>,
     wait_for_hosts: bool,
+    /// Cells ask for machines, two different ones.
+    pub machines: bool,
     pub retries: u32,
     pub after_ng: u32,
     window: u32,
@@ -122,6 +124,8 @@ pub struct World {
     pub released: BTreeSet<usize>,
     /// Orders that concern several hosts, so far.
     calls: u64,
+    /// How attempts ended whose kernel or machine died, as controllers found.
+    pub deaths: BTreeMap<AttemptId, NgCause>,
     /// Attempts harmed by something outside of an agent.
     pub harmed: BTreeSet<AttemptId>,
     pub ever_cut_short: bool,
@@ -302,7 +306,7 @@ impl World {
 
     fn carry_out(&mut self, controller: &mut Controller, effect: Effect) -> Outcome {
         match &effect {
-            Effect::ConnectHost { host } => {
+            Effect::ConnectHost { host } | Effect::MakeMachine { host, .. } => {
                 let host = self.index(host);
                 let cursor = controller.links[host].cursor;
                 self.cut(controller, host)?;
@@ -330,9 +334,16 @@ impl World {
                 controller.let_go(*attempt);
             }
             Effect::JournalAttempts { .. } | Effect::StoreAttempt { .. } => {
-                if let Effect::StoreAttempt { attempt, .. } = &effect {
+                if let Effect::StoreAttempt { attempt, verdict, .. } = &effect {
                     controller.decided.insert(*attempt);
                     controller.let_go(*attempt);
+                    if let Verdict::Ng {
+                        cause: cause @ (NgCause::Hang | NgCause::Oops | NgCause::UnexpectedReboot),
+                        ..
+                    } = verdict
+                    {
+                        self.deaths.insert(*attempt, *cause);
+                    }
                 }
                 controller.to_store.push_back(effect);
                 return Ok(());

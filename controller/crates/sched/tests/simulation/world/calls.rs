@@ -27,6 +27,7 @@ pub struct Answer {
 pub fn hosts_of(effect: &Effect) -> Vec<Name> {
     let mut hosts = match effect {
         Effect::ConnectHost { host }
+        | Effect::MakeMachine { host, .. }
         | Effect::AcquireLease { host }
         | Effect::ReleaseLease { host }
         | Effect::StartTask { host, .. }
@@ -57,6 +58,13 @@ impl Controller {
 
     pub fn next_answer(&mut self) -> Option<Event> {
         self.answers.pop_front().map(|answer| answer.event)
+    }
+
+    /// Whether outputs are being fetched from a host.
+    pub fn is_collected_from(&self, host: usize) -> bool {
+        let collects =
+            |call: &Call| matches!(call.effect, Effect::Collect { .. }) && call.hosts.contains(&host);
+        self.calls.values().any(collects)
     }
 
     /// The connection to a host is lost: what was asked of it is not answered.
@@ -123,9 +131,29 @@ impl World {
         }
     }
 
+    /// The machine that an attempt asks for.
+    pub fn machine_of(attempt: AttemptId) -> u32 {
+        attempt.trial.cell % 2
+    }
+
+    /// Hosts that are other machines than an attempt asks for that no host knows yet.
+    fn wrong_machines(&self, call: &Call, attempt: AttemptId) -> Vec<Name> {
+        if !self.machines || self.agents.iter().any(|agent| agent.knows(attempt)) {
+            return Vec::new();
+        }
+        let is_wrong = |host: &&usize| self.agents[**host].machine != Some(Self::machine_of(attempt));
+        call.hosts.iter().filter(is_wrong).map(|host| self.hosts[*host].clone()).collect()
+    }
+
     fn answer(&mut self, call: &Call, faults: usize) -> Event {
         let why = || "of the world".to_owned();
         match (&call.effect, call.failed) {
+            (Effect::PrepareAttempt { attempt, .. }, false)
+                if !self.wrong_machines(call, *attempt).is_empty() =>
+            {
+                let hosts = self.wrong_machines(call, *attempt);
+                Event::MachinesNeeded { attempt: *attempt, hosts }
+            }
             (Effect::PrepareAttempt { attempt, .. }, false) => Event::AttemptPrepared { attempt: *attempt },
             (Effect::PrepareAttempt { attempt, .. }, true) => {
                 self.harmed.insert(*attempt);

@@ -1,5 +1,6 @@
 //! What agents and the store do with the orders that have reached them.
 
+use drover_model::{MissingCause, Verdict};
 use drover_sched::RoleKind;
 
 use super::{Controller, Effect, Event, Stored, World, invariants};
@@ -22,6 +23,21 @@ impl World {
                 Some(Event::HostLost { host: name, why: "no answer".to_owned() })
             }
             Effect::ConnectHost { .. } => {
+                agent.restart();
+                Some(Event::HostConnected { host: name, boot_id: agent.boot.to_string() })
+            }
+            Effect::MakeMachine { .. } if agent.gone || self.rng.chance(faults) => {
+                self.ever_lost.insert(host);
+                Some(Event::HostLost { host: name, why: "it does not come up".to_owned() })
+            }
+            Effect::MakeMachine { attempt, .. } if self.rng.chance(faults) => {
+                self.harmed.insert(attempt);
+                agent.boot(None);
+                let verdict = Verdict::Missing { cause: MissingCause::WrongKernel, detail: String::new() };
+                Some(Event::MachineRefused { host: name, attempt, verdict })
+            }
+            Effect::MakeMachine { attempt, .. } => {
+                agent.boot(Some(World::machine_of(attempt)));
                 agent.restart();
                 Some(Event::HostConnected { host: name, boot_id: agent.boot.to_string() })
             }
