@@ -6,6 +6,7 @@ use drover_store::{AttemptRecord, RunState};
 use jiff::Timestamp;
 
 use crate::{
+    functional::functional_hosts,
     notes::{MOST_NOTES, Note},
     pivot::{Pivot, Shown},
     trials::mark,
@@ -65,6 +66,13 @@ pub(crate) fn facts(pivot: &Pivot<'_>, plus_minus: &str) -> Vec<String> {
                 "median of n={n} trials {plus_minus} the largest deviation of one; another n is shown"
             ),
         });
+    }
+    let functional = functional_hosts(results);
+    if has_numbers && !functional.is_empty() {
+        let hosts = functional.iter().take(MOST_HOSTS).copied().collect::<Vec<_>>().join(", ");
+        lines.push(format!(
+            "functional only: QEMU translates the instructions of {hosts}; its numbers show that something works, not how fast"
+        ));
     }
     if pivot.has_gaps() {
         lines.push("empty places are not part of the matrix".to_owned());

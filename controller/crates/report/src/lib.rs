@@ -18,6 +18,7 @@ mod coverage;
 pub mod drift;
 mod error;
 mod escape;
+mod functional;
 mod heading;
 mod json;
 mod junit;

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use crate::{
     error::ReportError,
     escape::csv_field,
+    functional::{functional_hosts, is_functional},
     statistics::Summary,
     trials::{CellOutcome, CellTrials, Trial, group, valid_metrics},
 };
@@ -17,7 +18,7 @@ use crate::{
 const FIRST: [&str; 3] = ["run", "cell", "key"];
 const MIDDLE: [&str; 8] =
     ["repetition", "attempt", "hosts", "outcome", "cause", "detail", "started", "elapsed_s"];
-const LAST: [&str; 2] = ["start_skew_us", "final"];
+const LAST: [&str; 3] = ["start_skew_us", "functional_only", "final"];
 
 /// Writes a row for each attempt. A trial that was never begun, and an excluded cell, are a row too, `missing` and
 /// without attempt: what was planned can be counted from the file alone. Times are UTC (RFC 3339) and seconds.
@@ -32,6 +33,7 @@ pub(crate) fn write_attempts(results: &RunResults, out: &mut dyn Write) -> Resul
     header.extend(LAST.map(str::to_owned));
     write(&mut csv, header.iter().map(String::as_str))?;
     let id = run.id.to_string();
+    let functional = functional_hosts(results);
     for cell in group(results)? {
         let mut first = vec![id.clone(), cell.cell.index.to_string(), cell.cell.key.to_string()];
         first.extend(cell.cell.values.iter().map(|value| value.to_string()));
@@ -44,7 +46,7 @@ pub(crate) fn write_attempts(results: &RunResults, out: &mut dyn Write) -> Resul
                 absent(&mut csv, &first, &trial.repetition.to_string(), "not-run", "", run.metrics.len())?;
             }
             for attempt in &trial.attempts {
-                let fields = attempt_fields(attempt, &run.metrics);
+                let fields = attempt_fields(attempt, &run.metrics, &functional);
                 write(&mut csv, first.iter().map(String::as_str).chain(fields.iter().map(|field| &**field)))?;
             }
         }
@@ -53,7 +55,11 @@ pub(crate) fn write_attempts(results: &RunResults, out: &mut dyn Write) -> Resul
     Ok(())
 }
 
-fn attempt_fields<'a>(attempt: &'a AttemptRecord, metrics: &[MetricRecord]) -> Vec<Cow<'a, str>> {
+fn attempt_fields<'a>(
+    attempt: &'a AttemptRecord,
+    metrics: &[MetricRecord],
+    functional: &[&str],
+) -> Vec<Cow<'a, str>> {
     let started =
         i64::try_from(attempt.started_unix_us).ok().and_then(|us| Timestamp::from_microsecond(us).ok());
     let mut fields: Vec<Cow<'_, str>> = vec![
@@ -71,6 +77,7 @@ fn attempt_fields<'a>(attempt: &'a AttemptRecord, metrics: &[MetricRecord]) -> V
         fields.push(value.map(|(_, value)| value.to_string()).unwrap_or_default().into());
     }
     fields.push(attempt.start_skew_us.map(|skew| skew.to_string()).unwrap_or_default().into());
+    fields.push(is_functional(functional, attempt).to_string().into());
     fields.push(attempt.is_final.to_string().into());
     fields
 }

@@ -45,7 +45,7 @@ impl Link {
                             vm.spoil();
                         }
                         if let Some(now) = now {
-                            keep(&now, &hello.facts, folder, &host.to_string()).await;
+                            keep(&now, &hello.facts, folder, host.as_ref()).await;
                         }
                         InternalEvent::Verified { attempt, host: host.clone(), problem }
                     }

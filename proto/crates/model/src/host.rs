@@ -64,6 +64,17 @@ pub struct HostFacts {
     pub features: Vec<HostFeature>,
 }
 
+impl HostFacts {
+    /// What [`Self::hypervisor`] is where QEMU translates the instructions.
+    pub const TRANSLATED: &'static str = "qemu-tcg";
+
+    /// Whether its instructions are translated: numbers from it show that something works, not how fast it is.
+    #[must_use]
+    pub fn is_functional_only(&self) -> bool {
+        self.hypervisor.as_deref() == Some(Self::TRANSLATED)
+    }
+}
+
 /// Something that an agent can do on some hosts only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFeature {

@@ -8,7 +8,8 @@ use std::{
 };
 
 use drover_agent::Paths;
-use drover_vm::{Expected, InitramfsSpec, Kernel, OnReboot, Vm, VmSpec, build};
+use drover_model::HostFacts;
+use drover_vm::{Accelerator, Expected, InitramfsSpec, Kernel, OnReboot, Vm, VmSpec, build};
 use tokio::time::timeout;
 
 use super::{Machine, VmError, VmOptions, watch::Watch};
@@ -48,7 +49,10 @@ impl Running {
                 source: Box::new(source),
             })?;
         // The guest knows of QEMU, and not what runs its instructions.
-        connection.hello.facts.hypervisor = Some(format!("qemu-{}", self.vm.accelerator()));
+        connection.hello.facts.hypervisor = Some(match self.vm.accelerator() {
+            Accelerator::Kvm => "qemu-kvm".to_owned(),
+            Accelerator::Tcg => HostFacts::TRANSLATED.to_owned(),
+        });
         Ok(connection)
     }
 }

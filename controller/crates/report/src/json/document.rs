@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::{
     coverage::Coverage,
+    functional::{functional_hosts, is_functional},
     soak::{SoakResult, json::Soak},
     statistics::Summary,
     trials::{CellTrials, InconsistentRun, group, valid_metrics},
@@ -161,6 +162,8 @@ struct Attempt<'a> {
     #[serde(rename = "final")]
     is_final: bool,
     start_skew_us: Option<u64>,
+    /// Its numbers show that something works, not how fast: a host of it has its instructions translated.
+    functional_only: bool,
     /// Metric -> value. Empty unless the outcome is `ok` or `suspect`.
     metrics: BTreeMap<&'a str, f64>,
     tasks: Vec<Task<'a>>,
@@ -245,6 +248,7 @@ impl<'a> Document<'a> {
     /// Fills a document from stored results.
     pub(crate) fn of(results: &'a RunResults, soaks: &'a [SoakResult]) -> Result<Self, InconsistentRun> {
         let cells = group(results)?;
+        let functional = functional_hosts(results);
         let attempts = cells.iter().flat_map(|cell| &cell.trials).flat_map(|trial| &trial.attempts);
         Ok(Self {
             format: "drover-report",
@@ -253,7 +257,7 @@ impl<'a> Document<'a> {
             coverage: Coverage::of_cells(&cells),
             hosts: results.hosts.iter().map(|(name, facts)| Host::of(name.as_str(), facts)).collect(),
             cells: cells.iter().map(|cell| Cell::of(results, cell)).collect(),
-            attempts: attempts.map(|attempt| Attempt::of(attempt)).collect(),
+            attempts: attempts.map(|attempt| Attempt::of(attempt, &functional)).collect(),
             soaks: soaks.iter().map(Soak::of).collect(),
         })
     }
@@ -359,7 +363,7 @@ impl<'a> Cell<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    fn of(attempt: &'a AttemptRecord) -> Self {
+    fn of(attempt: &'a AttemptRecord, functional: &[&str]) -> Self {
         let started = i64::try_from(attempt.started_unix_us).ok();
         let doubts = match &attempt.verdict {
             drover_model::Verdict::Suspect { doubts } => doubts.as_slice(),
@@ -379,6 +383,7 @@ impl<'a> Attempt<'a> {
             doubts: doubts.iter().map(Doubt::of).collect(),
             is_final: attempt.is_final,
             start_skew_us: attempt.start_skew_us,
+            functional_only: is_functional(functional, attempt),
             metrics: valid_metrics(attempt).collect(),
             tasks: attempt.tasks.iter().map(Task::of).collect(),
         }

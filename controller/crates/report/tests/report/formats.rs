@@ -220,3 +220,22 @@ fn expect_the_skew_of_valid_attempts_only_when_several_started_together() {
     let expected = "started together within 0.250 ms (median), 12.345 ms at most";
     assert_eq!(lines(&results).as_deref(), Some(expected));
 }
+
+#[test]
+fn expect_numbers_marked_when_instructions_were_translated() {
+    let mut results = every_outcome();
+    let marked = |results: &RunResults| {
+        let text = render_as(results, Format::Text).contains("functional only: QEMU translates");
+        let json: serde_json::Value = serde_json::from_str(&render_as(results, Format::Json)).unwrap();
+        let attempts = json["attempts"].as_array().unwrap().clone();
+        (text, attempts.iter().filter(|attempt| attempt["functional_only"] == true).count())
+    };
+    assert_eq!(marked(&results), (false, 0));
+    for (_, facts) in &mut results.hosts {
+        facts.hypervisor = Some(drover_model::HostFacts::TRANSLATED.to_owned());
+    }
+    let (text, attempts) = marked(&results);
+    assert!(text && attempts > 0, "{attempts}");
+    let csv = render_as(&results, Format::Csv);
+    assert!(csv.lines().any(|line| line.ends_with(",true,true")), "{csv}");
+}
