@@ -338,7 +338,12 @@ impl World {
                     controller.decided.insert(*attempt);
                     controller.let_go(*attempt);
                     if let Verdict::Ng {
-                        cause: cause @ (NgCause::Hang | NgCause::Oops | NgCause::UnexpectedReboot),
+                        cause:
+                            cause @ (NgCause::Lockup
+                            | NgCause::Panic
+                            | NgCause::Hang
+                            | NgCause::Oops
+                            | NgCause::UnexpectedReboot),
                         ..
                     } = verdict
                     {
