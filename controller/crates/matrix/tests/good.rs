@@ -106,17 +106,19 @@ mod tests {
     }
 
     #[test]
-    fn expect_the_documented_host_file_to_be_good_and_valid_by_the_schema() {
-        let text = example("hosts.md");
-        let file = parse_hosts(&Source::new("docs/hosts.md", text.as_str()));
-        let file = file.unwrap_or_else(|found| panic!("{found}"));
-        assert!(file.hosts.len() >= 4, "{file:?}");
+    fn expect_the_documented_host_files_to_be_good_and_valid_by_the_schema() {
+        let of_vms = fs::read_to_string(folder().join("hosts/vms.yaml")).unwrap();
         let schema: serde_json::Value = serde_json::from_str(&hosts_schema()).unwrap();
         let validator = jsonschema::draft202012::new(&schema).unwrap();
-        let value: serde_json::Value = serde_yaml::from_str(&text).unwrap();
-        let errors: Vec<String> =
-            validator.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
-        assert!(errors.is_empty(), "{errors:#?}");
+        for (text, least) in [(example("hosts.md"), 4), (example("kernels.md"), 1), (of_vms, 1)] {
+            let file = parse_hosts(&Source::new("hosts.yaml", text.as_str()));
+            let file = file.unwrap_or_else(|found| panic!("{found}"));
+            assert!(file.hosts.len() >= least, "{file:?}");
+            let value: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+            let errors: Vec<String> =
+                validator.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
+            assert!(errors.is_empty(), "{errors:#?}");
+        }
     }
 
     #[test]
