@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use drover_machine::{
     console::{Classifier, Finding, Hint, Severity},
-    kernel_log::{KernelLog, KernelLogError, LogRecord, LogStart, read_taint},
+    kernel_log::{KernelLog, KernelLogError, LogRecord, LogStart, ReadError, read_taint},
 };
 use drover_model::{AttemptId, HostEventKind, KernelHint};
 
@@ -16,7 +16,7 @@ const RECORDS: usize = 50_000;
 /// Longest excerpt that travels with an event, in bytes.
 const EXCERPT: usize = 32 << 10;
 
-/// What the kernel says from now on. To open it costs some microseconds, to look at it when there is nothing new even less.
+/// What the kernel says from now on. To open its log takes some 40 us, to look at it when there is nothing new one or two.
 #[derive(Debug)]
 pub(super) struct Kernel {
     log: Result<LogWatch, String>,
@@ -26,6 +26,12 @@ pub(super) struct Kernel {
 impl Kernel {
     pub(super) fn open() -> Self {
         let log = LogWatch::open().map_err(|error| chain(&error));
+        Self { log, taint: read_taint().map_err(|error| chain(&error)) }
+    }
+
+    /// The same as opened now: what was said before does not count.
+    pub(super) fn anew(self) -> Self {
+        let log = self.log.and_then(|log| log.anew().map_err(|error| chain(&error)));
         Self { log, taint: read_taint().map_err(|error| chain(&error)) }
     }
 
@@ -93,6 +99,11 @@ impl LogWatch {
     fn open() -> Result<Self, KernelLogError> {
         let log = KernelLog::open(LogStart::End)?;
         Ok(Self { log, classifier: None, first: None, told: 0, begin: Instant::now(), lost: 0 })
+    }
+
+    fn anew(mut self) -> Result<Self, ReadError> {
+        self.log.skip_to_end()?;
+        Ok(Self { classifier: None, first: None, told: 0, begin: Instant::now(), lost: 0, ..self })
     }
 
     /// What is new, and why there will be no more, if so.

@@ -6,14 +6,14 @@
 //! that lasts gets a thread that reads sensors.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
     thread,
     time::{Duration, Instant},
 };
 
 use drover_model::{AttemptId, HostEventKind};
-use tokio::{sync::watch, task::AbortHandle};
+use tokio::sync::watch;
 
 use super::{kernel::Kernel, observer};
 use crate::agent::Agent;
@@ -27,6 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The observations.
 #[derive(Debug, Default)]
 pub struct Observatory {
+    /// The way to the kernel's log of an attempt that is over, for the next one.
+    spare: Mutex<Option<Kernel>>,
+    /// Attempts that get a thread at a time, if they last until then; a tokio task waits for that as long as there are some.
+    waiting: Mutex<VecDeque<(Instant, Weak<Observation>)>>,
     running: Mutex<HashMap<AttemptId, Arc<Observation>>>,
     /// What is remembered of attempts until they are forgotten.
     marks: Mutex<HashMap<AttemptId, Mark>>,
@@ -47,8 +51,6 @@ pub(super) struct Observation {
     pub(super) interval: Duration,
     /// What is looked at until there is a thread.
     early: Mutex<Option<Kernel>>,
-    /// Starts the thread.
-    timer: Mutex<Option<AbortHandle>>,
     /// Something is to be looked at before it is time.
     hurry: Mutex<bool>,
     wake: Condvar,
@@ -56,12 +58,11 @@ pub(super) struct Observation {
 }
 
 impl Observation {
-    fn new(attempt: AttemptId, interval: Duration) -> Self {
+    fn new(attempt: AttemptId, interval: Duration, kernel: Kernel) -> Self {
         Self {
             attempt,
             interval,
-            early: Mutex::new(Some(Kernel::open())),
-            timer: Mutex::default(),
+            early: Mutex::new(Some(kernel)),
             hurry: Mutex::new(false),
             wake: Condvar::new(),
             over: watch::Sender::new(false),
@@ -90,9 +91,6 @@ impl Observation {
     }
 
     fn end(&self) {
-        if let Some(timer) = lock(&self.timer).take() {
-            timer.abort();
-        }
         self.over.send_replace(true);
     }
 }
@@ -106,17 +104,28 @@ impl Observatory {
         if running.contains_key(&attempt) {
             return;
         }
-        let observation = Arc::new(Observation::new(attempt, interval));
+        let kernel = lock(&self.spare).take().map_or_else(Kernel::open, Kernel::anew);
+        let observation = Arc::new(Observation::new(attempt, interval, kernel));
         running.insert(attempt, Arc::clone(&observation));
         drop(running);
         let now = Instant::now();
         let begun = lock(&self.marks).entry(attempt).or_insert(Mark { begun: now, kernel_from: None }).begun;
-        let (agent, observed) = (Arc::clone(agent), Arc::clone(&observation));
-        let timer = tokio::spawn(async move {
-            tokio::time::sleep_until((begun + interval.min(PATIENCE)).into()).await;
-            start_thread(&agent, observed);
-        });
-        *lock(&observation.timer) = Some(timer.abort_handle());
+        let mut waiting = lock(&self.waiting);
+        waiting.push_back((begun + interval.min(PATIENCE), Arc::downgrade(&observation)));
+        if waiting.len() == 1 {
+            tokio::spawn(start_those_that_last(Arc::clone(agent)));
+        }
+    }
+
+    /// When the first of those that wait is to get its thread.
+    fn next_start(&self) -> Option<Instant> {
+        lock(&self.waiting).front().map(|(at, _)| *at)
+    }
+
+    /// Takes the first of those that wait; `None` if it is over.
+    fn take_waiting(&self) -> Option<Arc<Observation>> {
+        let (_, observation) = lock(&self.waiting).pop_front()?;
+        observation.upgrade().filter(|observation| !*observation.over.borrow())
     }
 
     /// A task of the attempt is about to be over: what its observation saw by then has to be known before.
@@ -146,6 +155,9 @@ impl Observatory {
         let idle = agent.registry().live_of(attempt).next().is_none();
         if idle && let Some(observation) = running.remove(&attempt) {
             observation.end();
+            if let Some(kernel) = lock(&observation.early).take() {
+                *lock(&self.spare) = Some(kernel);
+            }
         }
         idle
     }
@@ -188,6 +200,16 @@ impl Observatory {
         if let Some(observation) = observation {
             let mut over = observation.over.subscribe();
             let _ = tokio::time::timeout(SETTLE, over.wait_for(|over| *over)).await;
+        }
+    }
+}
+
+/// Gives those attempts a thread that last; ends when none waits.
+async fn start_those_that_last(agent: Arc<Agent>) {
+    while let Some(at) = agent.observatory.next_start() {
+        tokio::time::sleep_until(at.into()).await;
+        if let Some(observation) = agent.observatory.take_waiting() {
+            start_thread(&agent, observation);
         }
     }
 }

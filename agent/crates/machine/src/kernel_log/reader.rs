@@ -127,6 +127,17 @@ impl KernelLog {
         Ok(Self { file, cursor: Cursor::new(start) })
     }
 
+    /// Skips all that was written so far. Costs much less than to open the log anew.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn skip_to_end(&mut self) -> Result<(), ReadError> {
+        seek(&self.file, SeekFrom::End(0)).map_err(|source| ReadError { source: source.into() })?;
+        (self.cursor.next, self.cursor.lost) = (None, 0);
+        Ok(())
+    }
+
     /// The next record; `None` if there is none now.
     ///
     /// # Errors
