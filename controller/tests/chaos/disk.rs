@@ -91,7 +91,10 @@ impl Disk {
     /// Puts it in order again after it failed; nobody may use it.
     pub fn replace(&self) -> Result<(), String> {
         self.unmount()?;
-        self.mount()
+        self.mount()?;
+        // That it was removed may be among what was lost.
+        self.free();
+        Ok(())
     }
 
     fn unmount(&self) -> Result<(), String> {

@@ -8,8 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_model::RunId;
-use drover_store::{OpenError, ResultsDir, RunResults, RunState, SqliteStore, Store};
+use drover_store::{DirError, OpenError, ResultsDir, RunResults, RunState, SqliteStore, Store};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
@@ -168,16 +167,16 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Starts the run, or goes on with it.
+    /// Starts the run, or goes on with it; does neither while nobody can tell whether it was begun.
     fn start(&mut self) -> Result<(), Wrong> {
-        let command = if self.run_id().is_some() {
-            self.ground.drover(&["resume", "--no-report"])
-        } else {
-            self.ground.run()
+        self.last_start = Instant::now();
+        let command = match self.is_begun() {
+            Some(true) => self.ground.drover(&["resume", "--no-report"]),
+            Some(false) => self.ground.run(),
+            None => return Ok(()),
         };
         self.controller = Some(self.spawn(command)?);
         self.controllers += 1;
-        self.last_start = Instant::now();
         Ok(())
     }
 
@@ -196,14 +195,17 @@ impl Round<'_> {
         }
     }
 
-    fn open(&self) -> Result<SqliteStore, String> {
-        let dir = ResultsDir::open(self.ground.results()).map_err(|error| error.to_string())?;
-        SqliteStore::open_read_only(&dir).map_err(|error: OpenError| error.to_string())
+    fn open(&self) -> Result<SqliteStore, OpenError> {
+        SqliteStore::open_read_only(&ResultsDir::open(self.ground.results())?)
     }
 
-    /// The run, once it is in the store.
-    fn run_id(&self) -> Option<RunId> {
-        self.open().ok()?.run_names().ok()?.first().map(|run| run.id)
+    /// Whether the run is in the store; `None` if that cannot be read.
+    fn is_begun(&self) -> Option<bool> {
+        match self.open() {
+            Ok(store) => Some(!store.run_names().ok()?.is_empty()),
+            Err(OpenError::Absent { .. } | OpenError::Dir(DirError::Missing { .. })) => Some(false),
+            Err(_) => None,
+        }
     }
 
     fn is_finished(&self) -> bool {
