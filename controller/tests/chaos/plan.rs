@@ -120,7 +120,7 @@ impl Plan {
     }
 }
 
-/// By how much a clock may be set: an hour, as at the end of summer time; a day; so much that it counts from 1970.
+/// By how much a clock may be set: an hour, as at the end of summer time; a day; decades, as with an empty battery.
 fn clock(rng: &mut Rng) -> i64 {
     const HOUR: i64 = 3600;
     rng.pick(&[
@@ -130,7 +130,7 @@ fn clock(rng: &mut Rng) -> i64 {
         (1, 24 * HOUR),
         (1, 30 * 24 * HOUR),
         (1, -30 * 24 * HOUR),
-        (1, -60 * 365 * 24 * HOUR),
+        (1, -31 * 365 * 24 * HOUR),
         (2, 0),
     ])
 }

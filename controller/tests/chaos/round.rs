@@ -420,6 +420,13 @@ impl Round<'_> {
         let history = History::read(logs.iter().map(PathBuf::as_path));
         let planned = planned(self.plan, run.id);
         let mut wrong = judge(&planned, &found.attempts, &history, &self.harm);
+        // The next controller of a complete run has nothing to do on a host: an agent that the former one could not tell to end
+        // does so by itself, after ten minutes.
+        if self.harm.controller_kills > 0 {
+            for host in 0..self.ground.hosts() {
+                self.ground.signal_agent(host, "TERM");
+            }
+        }
         let left = remains(&self.ground, run.id, &history, &self.harm);
         wrong.extend(left.into_iter().map(|left| format!("left: {left}")));
         if self.released > 0 && self.harm.agent_fills == 0 {
