@@ -186,8 +186,9 @@ fn expect_leak_and_hang_at_their_times_when_a_stream_leaks_and_hangs() {
         last <= hung + 1_500_000 && last + 10_000_000 >= hung,
         "the last point is the last before it hung"
     );
-    let finding = soak["metrics"][0]["drift"]["finding"].as_str().unwrap_or_default();
-    assert!(finding.contains("leaks"), "{}", soak["metrics"][0]["drift"]);
+    // Of so few points, one that is late can make the trend seem a chance; that it is upwards, none can.
+    let drift = &soak["metrics"][0]["drift"];
+    assert!(drift["low"].as_f64() > Some(0.0), "{drift}");
     let sensors: Vec<&Value> =
         soak["metrics"].as_array().unwrap().iter().filter(|metric| metric["name"] == "server rss").collect();
     assert!(sensors.len() == 1 && sensors[0]["points"].as_u64() > Some(5), "{sensors:?}");
