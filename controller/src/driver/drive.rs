@@ -8,9 +8,9 @@ use std::{
 };
 
 use drover_matrix::{Matrix, RenderError, Renderer};
-use drover_model::{AttemptId, HostFacts, Name, RunId, Seats, TaskEventKind, TaskId};
+use drover_model::{AttemptId, HostFacts, Name, RunId, TaskEventKind, TaskId};
 use drover_sched::{Effect, Effects, Ended, Event, PlanError, Scheduler};
-use drover_store::{CloseError, ResultsDir, RunState, SqliteStore, StoreEvent, Token, Writer};
+use drover_store::{CloseError, ResultsDir, RunState, SqliteStore, Token, Writer};
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
     task::JoinSet,
@@ -25,6 +25,7 @@ use super::{
     setup::HostSetup,
     signals,
     soak::{Recorder, Shape, Times},
+    stored::Submitted,
 };
 use crate::{
     live::{self, Hello, Standing},
@@ -126,16 +127,6 @@ pub(super) struct Driver {
 
 /// Times that the runtime polls its other tasks until a request is on the wire: lane, channel, connection.
 const POLLS_TO_SEND: u32 = 4;
-
-/// What a command to the store was about.
-pub(super) enum Submitted {
-    /// Intents.
-    Journal(Vec<(AttemptId, Arc<Seats>)>),
-    /// A finished attempt.
-    Attempt(AttemptId),
-    /// Something whose failure does not stop the run.
-    Note,
-}
 
 /// Runs the plan to its end.
 ///
@@ -479,49 +470,6 @@ impl Driver {
                 Some(entry.insert(LiveAttempt::new(planned.cell)))
             }
         }
-    }
-
-    fn store_answered(&mut self, event: StoreEvent) {
-        match event {
-            StoreEvent::Stored(tokens) => {
-                for token in tokens {
-                    match self.tokens.remove(&token) {
-                        Some(Submitted::Journal(attempts)) => {
-                            self.feed(Event::AttemptsJournalled { attempts })
-                        }
-                        Some(Submitted::Attempt(attempt)) => {
-                            if let Some(live) = self.attempts.remove(&attempt)
-                                && let Some(summary) = live.summary
-                            {
-                                self.progress.stored(attempt.trial, &live.cell, summary);
-                            }
-                            self.feed(Event::AttemptStored { attempt });
-                        }
-                        Some(Submitted::Note) | None => {}
-                    }
-                }
-            }
-            StoreEvent::Failed(failure) => {
-                let why = link::chain(&failure.error);
-                let disk_full = failure.error.is_disk_full();
-                tracing::error!("not stored: {why}");
-                match self.tokens.remove(&failure.token) {
-                    Some(Submitted::Journal(_)) => self.feed(Event::JournalFailed { why, disk_full }),
-                    Some(Submitted::Attempt(attempt)) => {
-                        self.feed(Event::StoreFailed { attempt, why, disk_full })
-                    }
-                    Some(Submitted::Note) | None => {}
-                }
-            }
-        }
-    }
-
-    /// A name for a command to the store.
-    pub(super) fn token(&mut self, about: Submitted) -> Token {
-        self.next_token += 1;
-        let token = Token(self.next_token);
-        self.tokens.insert(token, about);
-        token
     }
 }
 

@@ -6,12 +6,7 @@ use drover_model::{AttemptId, Name, Seats};
 use drover_sched::{Effect, Event};
 use drover_store::{Command, Intent, Quarantine};
 
-use super::{
-    drive::{Driver, Submitted},
-    finish::Ending,
-    internal_event::InternalEvent,
-    link,
-};
+use super::{drive::Driver, finish::Ending, internal_event::InternalEvent, link, stored::Submitted};
 use crate::time::{unix_ms, unix_us};
 
 impl Driver {

@@ -11,9 +11,10 @@ use super::{
     Collected, TaskOutput,
     attempt::{ArtifactWish, Fetched, FetchedArtifact, LiveAttempt, Outputs, Summary, Wanted},
     collect::{collect, describe},
-    drive::{Driver, Submitted},
+    drive::Driver,
     link, observed,
     setup::local,
+    stored::Submitted,
 };
 
 /// Room for the note that stands where an output was cut, in bytes.

@@ -40,6 +40,7 @@ mod progress;
 mod setup;
 mod signals;
 mod soak;
+mod stored;
 
 pub use collect::{Collected, TaskOutput, collect, end_of};
 pub use drive::{Driven, Job, UnderWay, drive};
