@@ -68,6 +68,8 @@ pub(crate) struct HttpRun {
     pub concurrency: Option<u64>,
     /// Whether each of them works on one request at a time, so that Little's law binds the mean latency.
     pub one_at_a_time: bool,
+    /// A latency of zero is one that was rounded, as good as any other figure of this tool; else none was recorded.
+    pub rounds_to_zero: bool,
     /// Kind of error (`refused`, ...) and how often.
     pub errors: Vec<(&'static str, u64)>,
 }
@@ -95,8 +97,7 @@ impl HttpRun {
         // Latencies of nothing but failures describe no service.
         if self.succeeded > 0 {
             for (name, figure) in &self.latency {
-                // A zero is a time below the tool's resolution, not a measured one.
-                if figure.value > 0.0 {
+                if figure.value > 0.0 || self.rounds_to_zero {
                     sheet.put(*name, "s", figure.value);
                 }
             }

@@ -68,6 +68,8 @@ pub(super) fn parse(input: &Input<'_>) -> Result<Measurement, ParseError> {
         bytes_per_s,
         concurrency,
         one_at_a_time: true,
+        // Whole milliseconds.
+        rounds_to_zero: true,
         errors,
         ..HttpRun::default()
     }
