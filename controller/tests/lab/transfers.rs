@@ -193,7 +193,7 @@ fn expect_verdicts_and_clean_hosts_when_a_link_is_cut_in_the_middle_of_the_refer
         "--repeat",
         "1",
     ]);
-    wait_until("load", || !lab.strangers("h2").is_empty());
+    wait_until("load", || lab.strangers("h2").iter().any(|line| line.contains("workload client")));
     lab.lab(&["cut", "h2"]);
     running.says("is lost");
     lab.lab(&["heal", "h2"]);
