@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::{
     SshError, SshOptions,
-    cksum::cksum,
     exec::{Output, ignore_errors, run, start, status, take},
+    program::load,
     script::MARK,
     wire::{Step, Wire},
 };
@@ -121,23 +121,20 @@ fn open_socket(wire: &Wire, probed: &Probed) -> Result<Option<Channel>, SshError
 fn install(wire: &Wire, options: &SshOptions, probed: &Probed) -> Result<(), SshError> {
     let agent = &options.agent;
     let file = |source| SshError::File { host: host(wire), action: "read", path: agent.path.clone(), source };
-    let bytes = std::fs::read(&agent.path).map_err(file)?;
-    if blake3::hash(&bytes).to_hex().as_str() != agent.hash {
-        let changed = "it was replaced meanwhile; try again".to_owned();
-        return Err(file(std::io::Error::other(changed)));
-    }
-    if let Some(built_for) = agent.not_for(&bytes, &probed.system) {
+    let program = load(agent).map_err(file)?;
+    let bytes = &program.bytes;
+    if let Some(built_for) = agent.not_for(bytes, &probed.system) {
         let (host, path) = (host(wire), agent.path.clone());
         return Err(SshError::Machine { host, machine: probed.system.clone(), path, built_for });
     }
     tracing::info!("{}: storing the agent in {} ({} bytes)", wire.host(), probed.dir, bytes.len());
-    let (checksum, size) = (cksum(&bytes).to_string(), bytes.len().to_string());
+    let (checksum, size) = (program.checksum.to_string(), bytes.len().to_string());
     let temporary = format!("upload-{}", Uuid::now_v7());
     let mut arguments =
         vec![probed.dir.as_str(), agent.hash.as_str(), temporary.as_str(), checksum.as_str(), size.as_str()];
     arguments.extend(agent.args.iter().map(String::as_str));
     wire.allow(STALLED);
-    let done = run(wire, "store the agent", INSTALL, &arguments, &bytes, || wire.allow(STALLED))?;
+    let done = run(wire, "store the agent", INSTALL, &arguments, bytes, || wire.allow(STALLED))?;
     if done.line("end").is_some() {
         return Ok(());
     }

@@ -13,6 +13,7 @@ mod key_file;
 mod known_hosts;
 mod options;
 mod pattern;
+mod program;
 mod pump;
 mod route;
 mod script;
