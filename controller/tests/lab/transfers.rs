@@ -198,17 +198,17 @@ fn expect_verdicts_and_clean_hosts_when_a_link_is_cut_in_the_middle_of_the_refer
     running.says("is lost");
     lab.lab(&["heal", "h2"]);
     let ran = running.end();
-    assert!(ran.stdout.contains("4/4"), "{}\n{}", ran.stdout, ran.stderr);
-    // What was measured without disturbance is ok. Where the cut fell into the barrier, another attempt follows.
+    // What was measured without disturbance is ok. Connections that the cut has broken are failures, which are never silently tried
+    // again; where it fell into the barrier, another attempt follows.
     let verdicts = lab.verdicts();
-    let measured = verdicts.iter().filter(|(outcome, _)| outcome == "ok" || outcome == "suspect").count();
-    assert_eq!(measured, 4, "{verdicts:?}\n{}", ran.stderr);
+    let count =
+        |wanted: &[&str]| verdicts.iter().filter(|(outcome, _)| wanted.contains(&outcome.as_str())).count();
+    let (measured, failed) = (count(&["ok", "suspect"]), count(&["ng"]));
+    assert!(measured + failed == 4 && failed <= 1, "{verdicts:?}\n{}", ran.stderr);
     for (outcome, cause) in &verdicts {
-        assert!(
-            outcome != "error" || ["agent-lost", "lost-host", "start-skew"].contains(&cause.as_str()),
-            "{verdicts:?}"
-        );
-        assert!(outcome != "ng", "{verdicts:?}");
+        assert!(outcome != "ng" || cause == "check-failed", "{verdicts:?}\n{}", ran.stdout);
+        let ours = ["agent-lost", "lost-host", "start-skew"];
+        assert!(outcome != "error" || ours.contains(&cause.as_str()), "{verdicts:?}\n{}", ran.stderr);
     }
     assert_eq!(["h1", "h2", "h3"].map(mounts).to_vec(), before);
     for host in ["h1", "h2", "h3"] {

@@ -254,11 +254,7 @@ impl Scheduler {
         // What killed it is its last word.
         let is_last = verdict.outcome() == Outcome::Ng && self.deaths.enough(cell).is_some();
         let next = self.next_draw(draw, &verdict).filter(|_| !is_last);
-        let lane = attempt.lane;
         self.order_store(id, Storing { verdict, next, with_outputs: true }, effects);
-        if let Some(lane) = lane {
-            self.let_machines_be_made(lane, effects);
-        }
     }
 
     pub(super) fn next_draw(&self, draw: Draw, verdict: &Verdict) -> Option<Draw> {
@@ -296,6 +292,7 @@ impl Scheduler {
                 self.hosts[host].stored(now, id);
                 self.hosts[host].forget_some(now, effects);
             }
+            self.let_machines_be_made(lane, effects);
             self.mark_lane(lane);
         }
         if let Some(draw) = storing.next.filter(|_| self.is_running()) {

@@ -8,7 +8,7 @@ use drover_model::{AttemptId, Name, Verdict};
 use super::Scheduler;
 use crate::{
     Effect, Effects,
-    attempt::Stage,
+    attempt::{Attempt, Stage},
     host::HostState,
     verdict::{Failure, Rank},
 };
@@ -38,11 +38,12 @@ impl Scheduler {
         }
     }
 
-    /// Has the machines made that an attempt needs, once nothing has to be fetched from those that they are now.
+    /// Has the machines made that an attempt needs, once all is stored that those have which they are now: their agents forget
+    /// it with the boot, and a controller that is killed before would find it nowhere.
     pub(super) fn make_machines(&mut self, id: AttemptId, effects: &mut Effects) {
         let Some(attempt) = self.waiting(id, Stage::Preparing) else { return };
         let hosts = std::mem::take(&mut attempt.machines);
-        if hosts.iter().any(|host| self.is_collected_from(*host)) {
+        if hosts.iter().any(|host| self.has_unstored(*host)) {
             self.attempts.get_mut(&id).into_iter().for_each(|attempt| attempt.machines = hosts.clone());
             return;
         }
@@ -53,14 +54,14 @@ impl Scheduler {
         }
     }
 
-    /// Whether an attempt that is over still has outputs on the host.
-    fn is_collected_from(&self, host: usize) -> bool {
+    /// Whether an attempt that is over on the host is not stored yet.
+    fn has_unstored(&self, host: usize) -> bool {
         let unstored = self.hosts[host].lanes.iter().flat_map(|lane| &self.lanes[*lane].unstored);
         let mut open = unstored.filter_map(|id| self.attempts.get(id));
-        open.any(|attempt| attempt.stage == Stage::Collecting)
+        open.any(Attempt::is_over)
     }
 
-    /// An attempt has been collected on this lane: whoever waited for its machines can have them.
+    /// An attempt of this lane is stored: whoever waited for its machines can have them.
     pub(super) fn let_machines_be_made(&mut self, lane: usize, effects: &mut Effects) {
         for position in 0..self.lanes[lane].crew.members.len() {
             let host = self.lanes[lane].crew.members[position];

@@ -38,7 +38,11 @@ pub fn of_effect(world: &World, controller: &Controller, effect: &Effect) -> Hol
                 format!("{host} is made anew for {attempt}, and the journal does not say so")
             })?;
             holds(controller.holders[place] == Some(*attempt), || format!("{attempt} has not {host}"))?;
-            holds(!controller.is_collected_from(place), || format!("outputs on {host} are thrown away"))
+            // Its agent forgets with the boot what is not stored.
+            let mut there = world.journal.iter().filter(|(_, at)| at.hosts().contains(&host));
+            holds(!there.any(|(id, _)| controller.unstored.contains(id)), || {
+                format!("what {host} has and the store has not is thrown away")
+            })
         }
         Effect::StartTask { host, task, .. } => {
             invariant_runs_on_its_machine(world, task, host)?;

@@ -60,13 +60,6 @@ impl Controller {
         self.answers.pop_front().map(|answer| answer.event)
     }
 
-    /// Whether outputs are being fetched from a host.
-    pub fn is_collected_from(&self, host: usize) -> bool {
-        let collects =
-            |call: &Call| matches!(call.effect, Effect::Collect { .. }) && call.hosts.contains(&host);
-        self.calls.values().any(collects)
-    }
-
     /// The connection to a host is lost: what was asked of it is not answered.
     pub fn drop_calls(&mut self, host: usize) {
         self.calls.retain(|_, call| !call.hosts.contains(&host));
