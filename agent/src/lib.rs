@@ -55,3 +55,4 @@ pub use dir::{DIR_VARIABLE, DirError, Paths, default_dir, ensure_private};
 pub use own::OwnCommand;
 pub use server::{EXIT_TAKEN, READY_LINE};
 pub use survey::survey;
+pub use text::chain;

@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+pub use drover_agent::chain;
 use drover_connect::{AgentProcess, Connection, Target};
 use drover_model::Name;
 use drover_proto::{Hello, LeaseRef, Refusal, v1};
@@ -90,18 +91,6 @@ pub fn connect(host: Name, generation: u64, target: Target, events: UnboundedSen
         };
         let _ = events.send(event);
     });
-}
-
-/// An error with its sources, on one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        next = source.source();
-    }
-    text
 }
 
 impl Link {

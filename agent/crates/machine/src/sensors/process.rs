@@ -130,7 +130,7 @@ pub struct Waiting {
     pub processes: usize,
 }
 
-/// What processes wait for now, the commonest first. For evidence of a hang; samples leave it out, because it is costly and not a number. Processes
+/// What processes are waiting for, the commonest first. For evidence of a hang; samples leave it out, because it is costly and not a number. Processes
 /// that are gone are left out.
 #[must_use]
 pub fn waiting(pids: &[u32]) -> Vec<Waiting> {

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use drover_agent::chain;
 use drover_model::MissingCause;
 use drover_vm::{Accelerator, Expected};
 use tempfile::TempDir;
@@ -228,16 +229,4 @@ impl VmHost {
         state.work = Some(work);
         Ok(dir)
     }
-}
-
-/// An error with all that it comes from.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        next = source.source();
-    }
-    text
 }
