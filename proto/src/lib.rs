@@ -7,6 +7,7 @@
 
 mod artifact;
 mod blob;
+mod boot;
 mod error;
 mod event;
 mod host;
@@ -32,7 +33,7 @@ pub mod v1 {
 }
 
 /// Version of the contract that this build speaks. Peers with different numbers do not talk.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Largest message accepted by either side, in bytes. Staged files that are no blobs travel inside of `StartTask`,
 /// hence in all fewer than this per task.

@@ -196,6 +196,19 @@ impl v1::agent_server::Agent for Service {
         Ok(Response::new(v1::ForgetReply {}))
     }
 
+    async fn set_cpus(&self, request: Request<v1::SetCpusRequest>) -> Reply<v1::SetCpusReply> {
+        Ok(Response::new(Service::set_cpus(self, request.into_inner()).await?))
+    }
+
+    async fn arm_kernel(&self, request: Request<v1::ArmKernelRequest>) -> Reply<v1::ArmKernelReply> {
+        Ok(Response::new(Service::arm_kernel(self, request.into_inner()).await?))
+    }
+
+    async fn reboot(&self, request: Request<v1::RebootRequest>) -> Reply<v1::RebootReply> {
+        Service::reboot(self, request.into_inner()).await?;
+        Ok(Response::new(v1::RebootReply {}))
+    }
+
     async fn survey(&self, request: Request<v1::SurveyRequest>) -> Reply<v1::SurveyReply> {
         let ports = request.into_inner().ports;
         let ports: Vec<u16> = ports.into_iter().filter_map(|port| u16::try_from(port).ok()).collect();

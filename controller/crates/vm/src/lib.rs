@@ -49,6 +49,3 @@ pub use machine::{
 
 /// Name of the virtio port.
 pub(crate) const PORT_NAME: &str = "drover.agent";
-
-/// Key of the nonce on a kernel's command line.
-pub(crate) const NONCE_KEY: &str = "drover.nonce";

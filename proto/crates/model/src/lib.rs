@@ -5,6 +5,7 @@
 
 mod artifact;
 mod blob;
+mod boot;
 mod cell;
 mod doubt;
 mod host;
@@ -19,6 +20,7 @@ mod verdict;
 
 pub use artifact::{Artifact, Artifacts};
 pub use blob::{BlobHash, HashError};
+pub use boot::{BootOnce, NONCE_KEY};
 pub use cell::{AxisValue, Cell, CellKey};
 pub use doubt::{Doubt, DoubtKind};
 pub use host::{CpuCore, HostFacts, HostFeature, LeaseInfo};

@@ -7,10 +7,8 @@ use std::{
 };
 
 use drover_machine::gnu_build_id;
-use drover_model::HostFacts;
+use drover_model::{HostFacts, NONCE_KEY};
 use serde::{Deserialize, Serialize};
-
-use crate::NONCE_KEY;
 
 /// The highest CPU number that is believed, against damaged lists.
 const MAX_CPU: u32 = 65_535;

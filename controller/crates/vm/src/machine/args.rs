@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use drover_model::NONCE_KEY;
+
 use super::spec::{Accelerator, OnReboot, SpecError, Topology, VmSpec};
-use crate::{NONCE_KEY, PORT_NAME};
+use crate::PORT_NAME;
 
 /// Names in the machine's folder, which is QEMU's working directory: a socket's path may have 107 bytes only.
 pub(super) const QMP_SOCKET: &str = "qmp.sock";
