@@ -95,7 +95,12 @@ pub(crate) const HOST: &[&str] = &[
     "limits",
     "sysrq",
     "power",
+    "boot",
+    "cpus",
 ];
+pub(crate) const BOOT: &[&str] = &["by", "within", "times", "reboot", "folder", "command", "kernels"];
+pub(crate) const BOOT_KERNEL: &[&str] = &["entry", "image", "initrd", "cmdline", "release"];
+pub(crate) const HOST_CPUS: &[&str] = &["by", "word"];
 pub(crate) const POWER: &[&str] = &["cycle", "off", "on", "within", "times"];
 pub(crate) const HOST_LIMITS: &[&str] = &["free_disk", "output", "files"];
 /// How a host is reached: exactly one of these.
@@ -104,5 +109,5 @@ pub(crate) const WAYS: &[&str] = &["ssh", "tls", "local", "vm"];
 pub(crate) const OF_SSH: &[&str] = &["user", "port", "identity", "jump", "known_hosts", "config"];
 /// Keys of a host that belong to `ssh` or `tls`.
 pub(crate) const OF_NETWORK: &[&str] = &["user", "port", "identity", "jump", "known_hosts", "config", "pki"];
-/// Keys of a host that mean nothing for a virtual machine, which has no network and lives in memory.
-pub(crate) const NOT_OF_VM: &[&str] = &["address", "dir", "power"];
+/// Keys of a host that mean nothing for a virtual machine, which has no network, lives in memory, and is made anew.
+pub(crate) const NOT_OF_VM: &[&str] = &["address", "dir", "power", "boot", "cpus"];

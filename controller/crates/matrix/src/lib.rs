@@ -51,8 +51,8 @@ mod words;
 pub use diagnostic::{Diagnostic, Diagnostics, FancyDiagnostics};
 pub use expand::PlannedCell;
 pub use hosts::{
-    HostEntry, HostFile, HostLimits, KernelEntry, KernelSource, Power, Reach, SshReach, TlsReach,
-    VmAccelerator, VmReach,
+    Boot, BootKernel, BootMethod, CpuWord, CpusBy, HostEntry, HostFile, HostLimits, KernelEntry,
+    KernelSource, Power, Reach, SshReach, TlsReach, VmAccelerator, VmReach,
 };
 pub use matrix::Matrix;
 pub use metrics::{MetricError, MetricErrors, Metrics, MustFailure, RoleSamples};

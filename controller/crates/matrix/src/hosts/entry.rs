@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use drover_model::Name;
 
 use super::{
+    boot_draft::{self, MachineDraft},
     file::{HostEntry, HostLimits, Power, Reach, SshReach, TlsReach},
     machine,
     power::{self, PowerDraft},
@@ -53,6 +54,7 @@ pub(super) struct Settings {
     limits: [Option<u64>; 3],
     sysrq: Option<bool>,
     power: Option<PowerDraft>,
+    machine: MachineDraft,
 }
 
 /// Decodes the settings of a host or of `defaults`.
@@ -85,7 +87,22 @@ pub(super) fn settings(fields: &Fields<'_>, problems: &mut Problems) -> Settings
     let limits = fields.get("limits").map(|node| limits(node, what, problems)).unwrap_or_default();
     let sysrq = fields.get("sysrq").and_then(|node| value::boolean(node, "`sysrq`", problems));
     let power = fields.entry("power").and_then(|entry| power::draft(entry, what, problems));
-    Settings { user, port, identity, jump, known_hosts, config, pki, dir, labels, limits, sysrq, power }
+    let machine = boot_draft::draft(fields, problems);
+    Settings {
+        user,
+        port,
+        identity,
+        jump,
+        known_hosts,
+        config,
+        pki,
+        dir,
+        labels,
+        limits,
+        sysrq,
+        power,
+        machine,
+    }
 }
 
 fn user(node: &Node, problems: &mut Problems) -> Option<String> {
@@ -145,6 +162,7 @@ pub(super) fn host(entry: &Entry, defaults: &Settings, problems: &mut Problems) 
     let labels = own.labels.clone();
     let (reach, at) = reach_of(&fields, key, &own, defaults, problems)?;
     let power = power_of(&own, defaults, key, &reach, address, problems);
+    let (boot, cpus) = boot_draft::of_host(&own.machine, &defaults.machine, key, &reach, problems);
     let name = name?;
     let [free_disk, output, files] = [0, 1, 2]
         .map(|at| own.limits.get(at).copied().flatten().or(defaults.limits.get(at).copied().flatten()));
@@ -172,6 +190,8 @@ pub(super) fn host(entry: &Entry, defaults: &Settings, problems: &mut Problems) 
         },
         sysrq: own.sysrq.or(defaults.sysrq).unwrap_or(false),
         power,
+        boot,
+        cpus,
     };
     Some(HostDraft { host, key: key.clone(), labels, reach: at, address: place })
 }
@@ -246,6 +266,7 @@ fn reach_of(
                 format!("`{}` means nothing for {}, a virtual machine", entry.key.text, fields.what());
             let help = match entry.key.text.as_str() {
                 "power" => "leave it out: it is started anew without that",
+                "boot" | "cpus" => "leave it out: it is made anew with the kernel and the CPUs of each cell",
                 _ => "leave it out: it has no network, and its files live in its memory",
             };
             problems.add(entry.key.span.clone(), message, help);

@@ -4,7 +4,10 @@ use std::{net::IpAddr, time::Duration};
 
 use drover_model::Name;
 
-use super::machine::{KernelEntry, VmReach};
+use super::{
+    boot::{Boot, CpusBy},
+    machine::{KernelEntry, VmReach},
+};
 
 /// The hosts of a run, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,18 @@ pub struct HostEntry {
     pub sysrq: bool,
     /// How it is switched off and on when it does not answer any more, if that can be done from here.
     pub power: Option<Power>,
+    /// How it boots other kernels, if it can.
+    pub boot: Option<Boot>,
+    /// How it gets the number of CPUs that a cell asks for; `None`: it is checked that they are there.
+    pub cpus: Option<CpusBy>,
+}
+
+impl HostEntry {
+    /// Whether it has to boot for another number of CPUs.
+    #[must_use]
+    pub fn boots_for_cpus(&self) -> bool {
+        matches!(self.reach, Reach::Vm(_)) || matches!(self.cpus, Some(CpusBy::Boot(_)))
+    }
 }
 
 /// How a host is switched off and on, by commands on the controller's machine.
@@ -127,6 +142,8 @@ impl HostFile {
             limits: HostLimits { free_disk: 0, ..HostLimits::default() },
             sysrq: false,
             power: None,
+            boot: None,
+            cpus: None,
         };
         // `local` is a good name.
         Self { kernels: Vec::new(), hosts: "local".parse().ok().map(local).into_iter().collect() }

@@ -9,6 +9,7 @@ use crate::{
         units, value,
     },
     keys,
+    scalar::Scalar,
     tree::{Entry, Kind, Node},
 };
 
@@ -102,12 +103,7 @@ pub(super) fn kernels(node: &Node, problems: &mut Problems) -> Vec<KernelEntry> 
 
 fn kernel(entry: &Entry, problems: &mut Problems) -> Option<KernelEntry> {
     let key = &entry.key;
-    if key.text == RUNNING {
-        let help = "choose another label: in a matrix, `running` means whatever runs";
-        problems.add(key.span.clone(), "no kernel can be called `running`", help);
-        return None;
-    }
-    let label = label(&key.text, key.span.clone(), problems)?;
+    let label = own_label(key, problems)?;
     if let Kind::Scalar(_) = &entry.value.kind {
         let name = label_of(&entry.value, &format!("kernel `{label}`"), problems)?;
         return Some(KernelEntry { label, source: KernelSource::Catalogue(name), cmdline: String::new() });
@@ -144,6 +140,16 @@ fn kernel(entry: &Entry, problems: &mut Problems) -> Option<KernelEntry> {
         }
     };
     Some(KernelEntry { label, source, cmdline })
+}
+
+/// The label under which a file names a kernel.
+pub(super) fn own_label(key: &Scalar, problems: &mut Problems) -> Option<String> {
+    if key.text == RUNNING {
+        let help = "choose another label: in a matrix, `running` means whatever runs";
+        problems.add(key.span.clone(), "no kernel can be called `running`", help);
+        return None;
+    }
+    label(&key.text, key.span.clone(), problems)
 }
 
 /// Decodes `vm` of a host.
@@ -236,7 +242,7 @@ fn label(text: &str, span: std::ops::Range<usize>, problems: &mut Problems) -> O
 }
 
 /// Words of a kernel's command line.
-fn words(node: &Node, problems: &mut Problems) -> Option<String> {
+pub(super) fn words(node: &Node, problems: &mut Problems) -> Option<String> {
     let text = value::text(node, "`cmdline`", problems)?;
     if text.contains(char::is_control) {
         let help = "write all words on one line";

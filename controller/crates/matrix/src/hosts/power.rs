@@ -2,7 +2,10 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::file::{Power, Reach};
+use super::{
+    file::{Power, Reach},
+    placeholders,
+};
 use crate::{
     decode::{
         fields::{Fields, Problems},
@@ -86,16 +89,12 @@ pub(super) fn of_host(
     address: &str,
     problems: &mut Problems,
 ) -> Option<Power> {
-    let mut render = |template: &Template| {
-        render(template.as_str(), name, address).map_err(|within| {
-            let message = format!("`{}` has no value here", &template.as_str()[within.clone()]);
-            let help = "the power commands of a host have {{ host }} and {{ address }}";
-            problems.add_within(template.scalar(), within, message, help);
-        })
-    };
+    let values = [("host", name), ("address", address)];
+    let help = "the power commands of a host have {{ host }} and {{ address }}";
     let mut commands = Vec::new();
     for command in &draft.commands {
-        commands.push(command.iter().map(&mut render).collect::<Result<Vec<_>, ()>>().ok()?);
+        let words = command.iter().map(|word| placeholders::argument(word, &values, help, problems));
+        commands.push(words.collect::<Option<_>>()?);
     }
     Some(Power { commands, within: draft.within, times: draft.times })
 }
@@ -112,37 +111,12 @@ pub(super) fn address(reach: &Reach) -> &str {
     }
 }
 
-/// Gives the place of what is not known, if anything is not.
-fn render(text: &str, name: &str, address: &str) -> Result<String, Range<usize>> {
-    let mut rendered = String::new();
-    let mut at = 0;
-    while let Some(begin) = text[at..].find("{{").map(|begin| at + begin) {
-        rendered.push_str(&text[at..begin]);
-        let Some(end) = text[begin..].find("}}").map(|end| begin + end + 2) else {
-            return Err(begin..text.len());
-        };
-        match text[begin + 2..end - 2].trim() {
-            "host" => rendered.push_str(name),
-            "address" => rendered.push_str(address),
-            _ => return Err(begin..end),
-        }
-        at = end;
-    }
-    rendered.push_str(&text[at..]);
-    Ok(rendered)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn expect_name_and_address_where_a_power_command_asks_for_them() {
-        let rendered = render("-H{{host}}.{{ address }}:{{ host }}", "a", "10.0.0.1");
-        assert_eq!(rendered, Ok("-Ha.10.0.0.1:a".to_owned()));
-        assert_eq!(render("plain", "a", "b"), Ok("plain".to_owned()));
-        assert_eq!(render("a{{ port }}b", "a", "b"), Err(1..11));
-        assert_eq!(render("a{{ host", "a", "b"), Err(1..8));
+    fn expect_the_place_without_its_port_when_a_host_is_reached_by_tls() {
         let tls =
             |address: &str| Reach::Tls(super::super::file::TlsReach { address: address.into(), pki: None });
         assert_eq!((address(&tls("h:1")), address(&tls("[fd00::1]:7"))), ("h", "fd00::1"));

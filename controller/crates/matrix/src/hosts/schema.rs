@@ -32,6 +32,18 @@ schema::piece!(Address, { "type": "string", "pattern": "^[0-9a-fA-F.:]+$", "desc
 
 schema::piece!(Accelerator, { "enum": ["auto", "kvm", "tcg"], "description": "What runs the instructions." });
 
+schema::piece!(BootBy, {
+    "enum": ["grub", "efi-bootnext", "systemd-boot", "kexec", "command"],
+    "description": "Who is told which kernel comes next.",
+});
+
+schema::piece!(CpusBy, {
+    "enum": ["affinity", "hotplug", "boot"],
+    "description": "By keeping tasks to some CPUs, by taking the others offline, or by the kernel's command line.",
+});
+
+schema::piece!(CpuWord, { "enum": ["nr_cpus", "maxcpus"], "description": "The word on the command line (default nr_cpus)." });
+
 schema::piece!(Yes, { "const": true, "description": "It is this machine." });
 
 schema::shape! {
@@ -67,6 +79,8 @@ schema::shape! {
         /// Ask its kernel for the stacks of all tasks when a soak has failed there (default false).
         sysrq: Option<bool>,
         power: Option<Power>,
+        boot: Option<Boot>,
+        cpus: Option<Cpus>,
     }
 
     /// A host. Exactly one of `ssh`, `tls`, `local` and `vm`.
@@ -102,6 +116,8 @@ schema::shape! {
         /// Ask its kernel for the stacks of all tasks when a soak has failed there (default false).
         sysrq: Option<bool>,
         power: Option<Power>,
+        boot: Option<Boot>,
+        cpus: Option<Cpus>,
     }
 
     /// How a host that does not answer any more is switched off and on, by commands on the controller's machine: `cycle`, or
@@ -117,6 +133,45 @@ schema::shape! {
         /// Times that this may be done in one run (default 2).
         #[schemars(range(min = 1, max = 100))]
         times: Option<u32>,
+    }
+
+    /// How the host boots other kernels than it does by itself; it boots each once, and afterwards what it booted before.
+    struct Boot {
+        by: BootBy,
+        /// Longest time from the reboot until its agent answers (default 5m).
+        within: Option<Time>,
+        /// Times that it may be booted for the sake of cells in one run (default 100).
+        #[schemars(range(min = 1, max = 10000))]
+        times: Option<u32>,
+        /// The command on the host that reboots it (default: the agent's choice).
+        reboot: Option<OneOrMany<Text>>,
+        /// Folder of grub.cfg and grubenv, for grub (default: the system's).
+        folder: Option<Text>,
+        /// The command on the host that sets the next kernel, for command; {{ kernel }} and {{ words }} stand for it and
+        /// for what its command line is to have.
+        command: Option<OneOrMany<Text>>,
+        /// Label -> entry of the boot loader (for kexec: file of the image), or more of it.
+        kernels: BTreeMap<String, Either<Text, BootKernel>>,
+    }
+
+    /// A kernel of a host.
+    struct BootKernel {
+        /// What the boot loader calls it: for grub the title, with those of its submenus before it, separated by >.
+        entry: Option<Text>,
+        /// File of the image on the host, for kexec.
+        image: Option<Text>,
+        /// File of the first root file system on the host, for kexec.
+        initrd: Option<Text>,
+        /// The command line, for kexec (default: that of the kernel that runs).
+        cmdline: Option<Text>,
+        /// What `uname -r` says when it runs (default: the label).
+        release: Option<Text>,
+    }
+
+    /// How the host gets the number of CPUs that a cell asks for.
+    struct Cpus {
+        by: CpusBy,
+        word: Option<CpuWord>,
     }
 
     /// A kernel: in the catalogue, or in files of this machine.
@@ -193,6 +248,9 @@ mod tests {
             ("/$defs/Kernel/properties", keys::KERNEL),
             ("/$defs/Vm/properties", keys::VM),
             ("/$defs/Power/properties", keys::POWER),
+            ("/$defs/Boot/properties", keys::BOOT),
+            ("/$defs/BootKernel/properties", keys::BOOT_KERNEL),
+            ("/$defs/Cpus/properties", keys::HOST_CPUS),
         ] {
             schema::assert_keys(&schema, pointer, known);
         }

@@ -3,8 +3,8 @@
 use std::{net::IpAddr, time::Duration};
 
 use drover_matrix::{
-    HostFile, HostLimits, KernelEntry, KernelSource, Reach, Source, SshReach, TlsReach, VmAccelerator,
-    VmReach, parse_hosts,
+    BootKernel, BootMethod, CpuWord, CpusBy, HostEntry, HostFile, HostLimits, KernelEntry, KernelSource,
+    Reach, Source, SshReach, TlsReach, VmAccelerator, VmReach, parse_hosts,
 };
 use drover_model::Name;
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -160,6 +160,61 @@ fn expect_virtual_machines_and_kernels_as_written() {
     let alone = "version: 1\nhosts: { v: { vm: { kernel: stable } } }";
     let alone = parse_hosts(&Source::new("hosts.yaml", alone)).unwrap();
     assert_eq!(alone.hosts[0].limits.free_disk, 16 << 20, "a virtual machine has little room");
+}
+
+#[test]
+fn expect_how_a_host_boots_and_gets_its_cpus_when_a_file_says_so() {
+    let text = r#"
+version: 1
+defaults: { boot: { by: kexec, kernels: { mine: { image: /boot/mine, cmdline: quiet, release: 6.18.0-mine } } } }
+hosts:
+  a:
+    ssh: a
+    boot:
+      by: grub
+      within: 90s
+      times: 3
+      reboot: systemctl reboot
+      folder: /boot/grub2
+      kernels:
+        "6.1": { entry: "Advanced>Linux 6.1.0", release: 6.1.0-50-amd64 }
+        6.12.57-amd64: Linux 6.12
+    cpus: { by: boot, word: maxcpus }
+  b: { tls: "b:1", cpus: { by: hotplug } }
+  c: { local: true }
+  d: { vm: { kernel: x } }
+  e: { ssh: e, boot: { by: command, command: "next {{ kernel }} '{{ words }}'", kernels: { 6.1.0: {}, x: two } } }
+"#;
+    let file = parse_hosts(&Source::new("h.yaml", text)).unwrap_or_else(|found| panic!("{found}"));
+    let boot = |place: usize| file.hosts[place].boot.clone();
+    let grub = boot(0).unwrap();
+    assert_eq!(grub.by, BootMethod::Grub { folder: Some("/boot/grub2".into()) });
+    assert_eq!((grub.within, grub.times), (Duration::from_secs(90), 3));
+    assert_eq!(grub.reboot, ["systemctl", "reboot"]);
+    let entry = |label: &str, entry: &str, release: &str| BootKernel {
+        label: label.into(),
+        entry: entry.into(),
+        initrd: None,
+        cmdline: None,
+        release: release.into(),
+    };
+    let kernels = [
+        entry("6.1", "Advanced>Linux 6.1.0", "6.1.0-50-amd64"),
+        entry("6.12.57-amd64", "Linux 6.12", "6.12.57-amd64"),
+    ];
+    assert_eq!(grub.kernels, kernels);
+    assert_eq!(file.hosts[0].cpus, Some(CpusBy::Boot(CpuWord::MaxCpus)));
+    let usual = boot(1).unwrap();
+    let mine = BootKernel { cmdline: Some("quiet".into()), ..entry("mine", "/boot/mine", "6.18.0-mine") };
+    assert_eq!((usual.by.clone(), &usual.kernels), (BootMethod::Kexec, &vec![mine]));
+    assert_eq!((usual.within, usual.times), (Duration::from_secs(300), 100));
+    assert_eq!(file.hosts[1].cpus, Some(CpusBy::Hotplug));
+    assert_eq!((boot(2), boot(3)), (None, None), "neither this machine nor a virtual one");
+    let command = boot(4).unwrap();
+    assert_eq!(command.kernels, [entry("6.1.0", "6.1.0", "6.1.0"), entry("x", "two", "x")]);
+    assert!(command.hands_over_words());
+    let boots: Vec<bool> = file.hosts.iter().map(HostEntry::boots_for_cpus).collect();
+    assert_eq!(boots, [true, false, false, true, false]);
 }
 
 #[test]
