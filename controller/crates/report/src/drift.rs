@@ -20,6 +20,7 @@ pub use autocorrelation::inflation;
 pub(crate) use finding::scaled;
 pub use finding::{Drift, DriftOptions, Nature, drift};
 pub use mann_kendall::{MannKendall, mann_kendall};
+pub(crate) use normal::upper_tail;
 pub use points::{MAX_BLOCKS, block_medians, without_warm_up};
 pub use theil_sen::{TheilSen, theil_sen};
 

@@ -9,6 +9,7 @@
 //! | [`statistics`] | medians, quartiles, spreads |
 //! | [`drift`] | trends of time series |
 //! | `layout`, `pivot`, `notes`, `heading` | the table as data, with the evidence for its marks |
+//! | `scaling`, `rank` | where more CPUs did worse |
 //! | `text`, `markdown` | the table for people |
 //! | [`soak`] | the morning report of a soak |
 //! | `table_csv`, `json`, `junit` | exports for programs |
@@ -27,6 +28,8 @@ mod markdown;
 mod notes;
 mod number;
 mod pivot;
+mod rank;
+mod scaling;
 pub mod soak;
 pub mod statistics;
 mod table_csv;

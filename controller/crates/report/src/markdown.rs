@@ -7,10 +7,13 @@ use crate::{
     heading,
     number::{number, spread},
     pivot::{Facet, Pivot, Place, Shown},
+    scaling::say,
 };
 
 /// Characters of a line of evidence that are shown at most.
 const WIDEST_EVIDENCE: usize = 240;
+/// Characters of a line about CPU counts that are shown at most.
+const WIDEST_FINDING: usize = 400;
 
 /// Writes heading, tables and footnotes.
 pub(crate) fn write(pivot: &Pivot<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -29,6 +32,13 @@ pub(crate) fn write(pivot: &Pivot<'_>, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "**{}**\n", shared.join(" "))?;
         }
         write_facet(pivot, facet, out)?;
+    }
+    for said in pivot.scaling.iter().flat_map(say) {
+        let end = if said.lines.is_empty() { "" } else { ":\n" };
+        writeln!(out, "\n{}{end}", markdown(&said.heading))?;
+        for line in said.lines {
+            writeln!(out, "- {}", markdown(&printable_within(&line, WIDEST_FINDING)))?;
+        }
     }
     for (at, words) in heading::words(&pivot.notes) {
         let detail = if words.detail.is_empty() {

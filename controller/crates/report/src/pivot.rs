@@ -12,6 +12,7 @@ use crate::{
     layout::{Axes, Layout, LayoutError, similar},
     notes::{Note, Notes},
     number::{Decimals, number},
+    scaling::Scaling,
     statistics::Summary,
     trials::{CellOutcome, CellTrials, Reason, group},
 };
@@ -29,6 +30,8 @@ pub(crate) struct Pivot<'a> {
     pub(crate) facets: Vec<Facet<'a>>,
     pub(crate) notes: Vec<Note>,
     pub(crate) coverage: Coverage,
+    /// Comparisons of CPU counts, if there are any.
+    pub(crate) scaling: Option<Scaling<'a>>,
 }
 
 /// One table of a pivot.
@@ -122,6 +125,7 @@ impl<'a> Pivot<'a> {
             facets,
             notes: notes.into_list(),
             coverage: Coverage::of_cells(&cells),
+            scaling: metric.and_then(|metric| Scaling::of(results, &cells, metric)),
         })
     }
 

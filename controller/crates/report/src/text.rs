@@ -9,12 +9,15 @@ use crate::{
     heading,
     number::{number, spread},
     pivot::{Facet, Pivot, Place, Shown},
+    scaling::say,
 };
 
 /// Characters of an axis value that are shown at most.
 const WIDEST_LABEL: usize = 60;
 /// Characters of a line of evidence that are shown at most.
 const WIDEST_EVIDENCE: usize = 160;
+/// Characters of a line about CPU counts that are shown at most.
+const WIDEST_FINDING: usize = 400;
 
 /// Writes heading, tables and notes. Colours (SGR sequences) only if asked for.
 pub(crate) fn write(pivot: &Pivot<'_>, color: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -30,6 +33,13 @@ pub(crate) fn write(pivot: &Pivot<'_>, color: bool, out: &mut dyn Write) -> io::
             writeln!(out, "{}", shared.join(" "))?;
         }
         write_facet(pivot, facet, color, out)?;
+    }
+    for said in pivot.scaling.iter().flat_map(say) {
+        let end = if said.lines.is_empty() { "" } else { ":" };
+        writeln!(out, "\n{}{end}", printable(&said.heading))?;
+        for line in said.lines {
+            writeln!(out, "  {}", printable_within(&line, WIDEST_FINDING))?;
+        }
     }
     let notes = heading::words(&pivot.notes);
     if !notes.is_empty() {

@@ -1,4 +1,4 @@
-//! The normal distribution, as far as tests of trends need it.
+//! The normal distribution, as far as tests of trends and ranks need it.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -8,6 +8,12 @@ pub(super) const Z_95: f64 = 1.959_963_984_540_054;
 /// The probability that a standard normal variable is at least as far from zero as `z`.
 pub(super) fn two_sided(z: f64) -> f64 {
     erfc(z.abs() * FRAC_1_SQRT_2)
+}
+
+/// The probability that a standard normal variable is at least `z`.
+pub(crate) fn upper_tail(z: f64) -> f64 {
+    let half = two_sided(z) / 2.0;
+    if z >= 0.0 { half } else { 1.0 - half }
 }
 
 /// The complementary error function for `x >= 0`: Abramowitz and Stegun, "Handbook of Mathematical Functions", the series
@@ -55,5 +61,6 @@ mod tests {
             assert!((erfc(x) / expected - 1.0).abs() < 1e-11, "erfc({x}) = {}", erfc(x));
         }
         assert!((two_sided(-Z_95) - 0.05).abs() < 1e-12);
+        assert!((upper_tail(Z_95) - 0.025).abs() < 1e-12 && (upper_tail(-Z_95) - 0.975).abs() < 1e-12);
     }
 }

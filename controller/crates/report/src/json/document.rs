@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::{
     coverage::Coverage,
     functional::{functional_hosts, is_functional},
+    scaling::{self, json::Scaling},
     soak::{SoakResult, json::Soak},
     statistics::Summary,
     trials::{CellTrials, InconsistentRun, group, valid_metrics},
@@ -34,6 +35,9 @@ pub(crate) struct Document<'a> {
     /// What became of soaks, if it is a run of such.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     soaks: Vec<Soak<'a>>,
+    /// Where more CPUs did worse, if cells differ in their CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scaling: Option<Scaling<'a>>,
 }
 
 /// The run as planned.
@@ -249,6 +253,8 @@ impl<'a> Document<'a> {
     pub(crate) fn of(results: &'a RunResults, soaks: &'a [SoakResult]) -> Result<Self, InconsistentRun> {
         let cells = group(results)?;
         let functional = functional_hosts(results);
+        let primary = results.run.metrics.iter().find(|metric| metric.primary);
+        let scaling = primary.and_then(|metric| scaling::Scaling::of(results, &cells, metric));
         let attempts = cells.iter().flat_map(|cell| &cell.trials).flat_map(|trial| &trial.attempts);
         Ok(Self {
             format: "drover-report",
@@ -259,6 +265,7 @@ impl<'a> Document<'a> {
             cells: cells.iter().map(|cell| Cell::of(results, cell)).collect(),
             attempts: attempts.map(|attempt| Attempt::of(attempt, &functional)).collect(),
             soaks: soaks.iter().map(Soak::of).collect(),
+            scaling: scaling.as_ref().map(Scaling::of),
         })
     }
 }

@@ -8,3 +8,4 @@ mod layout;
 mod morning;
 mod progress;
 mod properties;
+mod scaling;
