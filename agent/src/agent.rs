@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::{
     blobs::BlobStore,
     clock,
+    cpus::{self, CpuKeeper},
     dir::StateDir,
     observe::Observatory,
     own::OwnCommand,
@@ -44,6 +45,8 @@ pub struct Agent {
     pub host_name: Option<Name>,
     /// The environment that every task starts from.
     pub base_env: Vec<(String, String)>,
+    /// Takes CPUs offline and puts them back; locked for as long as that takes.
+    pub cpus: Arc<tokio::sync::Mutex<CpuKeeper>>,
     /// Observes the machine while tasks run.
     pub observatory: Observatory,
     /// Changes at every start.
@@ -58,7 +61,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Takes up the work of the agent before: ends what it left running, and reads its spool.
+    /// Takes up the work of the agent before: ends what it left running, reads its spool, and puts CPUs back.
     ///
     /// # Errors
     /// When processes cannot be supervised, orphans cannot be ended, or the spool cannot be read.
@@ -78,7 +81,11 @@ impl Agent {
         if let Err(error) = &counters {
             tracing::warn!(error = %chain(error), "there are no machine-wide counters");
         }
-        let registry = Registry::new(Spool::open(&dir.paths.spool())?);
+        let mut registry = Registry::new(Spool::open(&dir.paths.spool())?);
+        let mut cpus = CpuKeeper::new(cpus::root(), dir.paths.cpus());
+        if let Err(error) = cpus.take_up() {
+            registry.quarantine(chain(&error));
+        }
         let agent = Self {
             supervisor,
             counters: counters.ok(),
@@ -86,6 +93,7 @@ impl Agent {
             blobs: Arc::new(BlobStore::open(dir.paths.blobs())),
             host_name,
             base_env: clean_env(),
+            cpus: Arc::new(tokio::sync::Mutex::new(cpus)),
             observatory: Observatory::default(),
             id: Uuid::now_v7().to_string(),
             registry: Mutex::new(registry),
@@ -142,7 +150,7 @@ impl Agent {
         }
     }
 
-    /// The online CPUs, as of the last hello.
+    /// The online CPUs, as of the last hello or change of them.
     #[must_use]
     pub fn cores(&self) -> Vec<CpuCore> {
         let known = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();

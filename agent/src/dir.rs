@@ -10,6 +10,7 @@
 //! | `agent.sock` | where controllers connect; there only while an agent serves |
 //! | `agent.log`, `agent.log.1` | the agent's log, bounded |
 //! | `spool` | what must survive the agent |
+//! | `cpus` | which CPUs to put back; there only while some are offline |
 //! | `work/ATTEMPT/` | where the tasks of an attempt run |
 //! | `blobs/HASH` | contents of files that tasks get copies of |
 //! | `outputs/TASK.out`, `.err` | outputs too long for memory |
@@ -102,6 +103,10 @@ impl Paths {
 
     pub(crate) fn spool(&self) -> PathBuf {
         self.root.join("spool")
+    }
+
+    pub(crate) fn cpus(&self) -> PathBuf {
+        self.root.join("cpus")
     }
 
     pub(crate) fn work(&self) -> PathBuf {

@@ -2,7 +2,7 @@
 //!
 //! Used by the binary `drover-agent`, and by `drover`, which executes itself as `drover agent` for the host `local`.
 //! The agent is one process with one thread for its event loop; threads of their own are made only for what can block for
-//! long (killing process trees, removing folders, writing blobs, searching for artifacts, collecting evidence), for a barrier,
+//! long (killing process trees, removing folders, writing blobs, searching for artifacts, collecting evidence, switching CPUs), for a barrier,
 //! so that nothing delays the instant it waits for, and for each attempt that is observed (`observe`), so that reading
 //! hundreds of files delays nothing else.
 //!
@@ -27,6 +27,7 @@ mod blobs;
 mod bridge;
 mod clock;
 mod connection;
+mod cpus;
 mod credentials;
 mod dir;
 mod evidence;

@@ -10,6 +10,7 @@ use tonic::Status;
 use crate::{
     artifacts::{ArtifactError, PatternError},
     blobs::BlobError,
+    cpus::CpusError,
     lease::LeaseError,
     spool::SpoolError,
     text::chain,
@@ -52,6 +53,15 @@ pub enum Refused {
     /// Something could not be put back.
     #[error("the host is quarantined: {0}")]
     Quarantined(String),
+    /// CPUs come and go.
+    #[error("CPUs of the host are just being taken offline or put back; ask again")]
+    Changing,
+    /// The CPUs cannot be had.
+    #[error(transparent)]
+    Cpus(#[from] CpusError),
+    /// A thread that worked on the request ended before it was done.
+    #[error("the request was not carried out: {0}")]
+    Stopped(String),
     /// No such task.
     #[error("task {0} is not known here, or forgotten")]
     UnknownTask(TaskId),
@@ -119,7 +129,10 @@ impl From<Refused> for Status {
             Refused::Lease(error) => error.refusal(),
             Refused::TasksRunning(_) => Refusal::TasksRunning,
             Refused::Ending => Refusal::Ending,
-            Refused::Quarantined(_) => Refusal::Quarantined,
+            Refused::Quarantined(_) | Refused::Cpus(CpusError::NotBack { .. }) => Refusal::Quarantined,
+            Refused::Changing => Refusal::Changing,
+            Refused::Cpus(_) => Refusal::Cpus,
+            Refused::Stopped(_) => return Self::internal(text),
             Refused::UnknownTask(_) | Refused::UnknownAttempt(_) => Refusal::UnknownTask,
             Refused::Output { .. } | Refused::Observed { .. } => Refusal::NoOutput,
             Refused::Ports(_) => Refusal::NoPorts,

@@ -37,6 +37,8 @@ pub struct Registry {
     live: HashMap<TaskId, LiveTask>,
     ports: PortPool,
     quarantine: Option<String>,
+    /// CPUs come and go.
+    changing: bool,
     ending: bool,
     connections: usize,
 }
@@ -63,6 +65,7 @@ impl Registry {
             live: HashMap::new(),
             ports: PortPool::new(seed),
             quarantine: None,
+            changing: false,
             ending: false,
             connections: 0,
             spool,
@@ -218,8 +221,9 @@ impl Registry {
         if self.ending {
             return Err(Refused::Ending);
         }
-        if let Some(reason) = &self.quarantine {
-            return Err(Refused::Quarantined(reason.clone()));
+        self.check_sound()?;
+        if self.changing {
+            return Err(Refused::Changing);
         }
         if self.live.len() >= MAX_LIVE {
             return Err(Refused::TasksRunning(self.live.len()));
@@ -352,6 +356,38 @@ impl Registry {
         self.ports.release(&entry.ports);
         self.spool.forget(attempt);
         Ok(true)
+    }
+
+    /// Accepts no task until [`Self::end_change`], because CPUs come and go: for the holder of `lease`, or to put them back whoever
+    /// holds the host.
+    ///
+    /// # Errors
+    /// When the lease is not the present one, tasks run, or the agent is ending.
+    pub fn begin_change(&mut self, lease: Option<LeaseRef>) -> Result<(), Refused> {
+        if let Some(lease) = lease {
+            self.leases.check(lease)?;
+            if self.ending {
+                return Err(Refused::Ending);
+            }
+            if !self.live.is_empty() {
+                return Err(Refused::TasksRunning(self.live.len()));
+            }
+        }
+        self.changing = true;
+        Ok(())
+    }
+
+    /// The CPUs are as they will be.
+    pub fn end_change(&mut self) {
+        self.changing = false;
+    }
+
+    /// Why no new task is accepted, if something could not be put back.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn check_sound(&self) -> Result<(), Refused> {
+        self.quarantine.as_ref().map_or(Ok(()), |reason| Err(Refused::Quarantined(reason.clone())))
     }
 
     /// From now on no new task is accepted, because of `reason`.

@@ -1,6 +1,6 @@
 //! Starts and ends the agent's process: takes the state directory, binds the socket (and an address, if it is to serve a
 //! network), serves until there is a reason to
-//! end, ends what still runs, removes the socket.
+//! end, ends what still runs, puts CPUs back, removes the socket.
 //!
 //! Reasons to end: a controller's `Shutdown`; SIGTERM, SIGINT or SIGHUP (running tasks are killed and get their end
 //! events); nobody needed the agent for its linger time.
@@ -29,6 +29,7 @@ use crate::{
     agent::{Agent, OpenError},
     args::ServeArgs,
     connection::Incoming,
+    cpus,
     dir::{DirError, StateDir},
     log,
     network::{Identity, IdentityError, Network, NetworkError},
@@ -96,6 +97,9 @@ pub fn serve(args: &ServeArgs, own: OwnCommand) -> Result<(), ServeError> {
         tracing::info!(socket = %socket.display(), pid = std::process::id(), "serves");
         announce(args.detach).map_err(ServeError::Announce)?;
         let served = until_the_end(&agent, incoming, linger).await;
+        if let Err(error) = cpus::put_back(&agent).await {
+            tracing::error!(error = %chain(&error), "the next agent will try again");
+        }
         // From here on nobody can connect; a controller that tries starts a new agent, which waits for the lock.
         let _ = std::fs::remove_file(&socket);
         served.map(|()| agent)

@@ -21,6 +21,10 @@ pub enum Refusal {
     TasksRunning,
     /// Something on the host could not be put back; it takes no new tasks.
     Quarantined,
+    /// CPUs of the host come and go just now.
+    Changing,
+    /// The host cannot have so many CPUs online.
+    Cpus,
     /// The agent does not know the task.
     UnknownTask,
     /// The output cannot be read, or is kept no more.
@@ -40,12 +44,14 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 15] = [
         Self::Protocol,
         Self::LeaseHeld,
         Self::StaleLease,
         Self::TasksRunning,
         Self::Quarantined,
+        Self::Changing,
+        Self::Cpus,
         Self::UnknownTask,
         Self::NoOutput,
         Self::NoArtifact,
@@ -65,6 +71,8 @@ impl Refusal {
             Self::StaleLease => "stale-lease",
             Self::TasksRunning => "tasks-running",
             Self::Quarantined => "quarantined",
+            Self::Changing => "changing",
+            Self::Cpus => "cpus",
             Self::UnknownTask => "unknown-task",
             Self::NoOutput => "no-output",
             Self::NoArtifact => "no-artifact",
@@ -81,12 +89,12 @@ impl Refusal {
     pub fn code(self) -> Code {
         match self {
             Self::LeaseHeld => Code::AlreadyExists,
-            Self::Protocol | Self::StaleLease | Self::TasksRunning | Self::Quarantined => {
+            Self::Protocol | Self::StaleLease | Self::TasksRunning | Self::Quarantined | Self::Cpus => {
                 Code::FailedPrecondition
             }
             Self::UnknownTask | Self::NoOutput | Self::NoArtifact | Self::UnknownBlob => Code::NotFound,
             Self::Full | Self::NoPorts => Code::ResourceExhausted,
-            Self::Ending => Code::Unavailable,
+            Self::Ending | Self::Changing => Code::Unavailable,
             Self::Storage => Code::Internal,
         }
     }

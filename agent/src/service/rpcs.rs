@@ -11,12 +11,14 @@ use crate::{
     artifacts::ArtifactStream,
     blobs,
     clock::{monotonic_ns, unix_now},
+    cpus,
     evidence::EvidenceStream,
     lease::Ask,
     observe::ObservedStream,
     refused::Refused,
     request::{id, lease_ref},
     streams::{EventStream, OutputStream},
+    text::chain,
 };
 
 /// Shortest time to live of a lease: less could not be renewed in time on a busy machine.
@@ -45,7 +47,7 @@ impl Service {
         Self { agent }
     }
 
-    fn acquire(&self, request: v1::AcquireLeaseRequest) -> Result<v1::Lease, Refused> {
+    async fn acquire(&self, request: v1::AcquireLeaseRequest) -> Result<v1::Lease, Refused> {
         let run: RunId = id("run", &request.run)?;
         if request.holder.len() > MAX_HOLDER {
             return Err(Refused::Argument("the holder has more than 256 bytes"));
@@ -55,10 +57,20 @@ impl Service {
         let observe = (request.observe_interval_ms > 0)
             .then(|| Duration::from_millis(request.observe_interval_ms).clamp(MIN_INTERVAL, MAX_INTERVAL));
         let ask = Ask { run, holder: request.holder, ttl, observe, now_unix_ms };
-        let info = self.agent.registry().acquire(ask)?;
+        let (info, other) = {
+            let mut registry = self.agent.registry();
+            let other = registry.holder().is_some_and(|holder| holder.run != run);
+            (registry.acquire(ask)?, other)
+        };
         // Those who watch under an older epoch are to notice.
         self.agent.tell_watchers();
         self.agent.tell_server();
+        if other {
+            // What the run before has changed and not put back. What does not come back is said to whoever starts a task.
+            if let Err(error) = cpus::put_back(&self.agent).await {
+                tracing::error!(error = %chain(&error), "the host is not as it was");
+            }
+        }
         Ok(info.into())
     }
 
@@ -84,7 +96,7 @@ impl v1::agent_server::Agent for Service {
     }
 
     async fn acquire_lease(&self, request: Request<v1::AcquireLeaseRequest>) -> Reply<v1::Lease> {
-        Ok(Response::new(self.acquire(request.into_inner())?))
+        Ok(Response::new(self.acquire(request.into_inner()).await?))
     }
 
     async fn renew_lease(&self, request: Request<v1::LeaseRef>) -> Reply<v1::Lease> {
@@ -95,9 +107,10 @@ impl v1::agent_server::Agent for Service {
 
     async fn release_lease(&self, request: Request<v1::LeaseRef>) -> Reply<v1::ReleaseLeaseReply> {
         let lease = lease_ref(Some(request.into_inner()))?;
-        self.agent.registry().release(lease)?;
+        let released = cpus::release(&self.agent, lease).await;
         self.agent.tell_watchers();
         self.agent.tell_server();
+        released?;
         Ok(Response::new(v1::ReleaseLeaseReply {}))
     }
 

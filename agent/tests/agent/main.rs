@@ -10,6 +10,7 @@ mod artifacts;
 mod barrier;
 mod blobs;
 mod clock;
+mod cpus;
 mod ends;
 mod evidence;
 mod harness;

@@ -3,7 +3,10 @@
 use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, path::Path};
 
 use drover_model::HostFeature;
-use rustix::fs::{Access, OFlags, access};
+use rustix::{
+    fs::{Access, OFlags, access},
+    io::Errno,
+};
 
 use crate::source::Source;
 
@@ -42,11 +45,22 @@ fn cpu_hotplug(source: Source<'_>) -> Option<String> {
     let is_cpu = |name: &String| {
         name.strip_prefix("cpu").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
-    let switches = source.names(DIR).into_iter().filter(is_cpu).map(|name| format!("{DIR}/{name}/online"));
-    let switches: Vec<_> = switches.map(|path| source.path(&path)).filter(|path| path.exists()).collect();
-    match switches.first() {
-        None => Some("no CPU of this host can be taken offline".to_owned()),
-        Some(switch) => not_writable(switch),
+    let cpus: Vec<_> = source.names(DIR).into_iter().filter(is_cpu).collect();
+    let switches = cpus.iter().filter(|name| *name != "cpu0").map(|name| format!("{DIR}/{name}/online"));
+    let switch = switches.map(|path| source.path(&path)).find(|path| path.exists());
+    let Some(switch) = switch else {
+        let why = match cpus.len() {
+            0 => "/sys shows none",
+            1 => "it has one",
+            _ => "its kernel has no CPU hotplug",
+        };
+        return Some(format!("no CPU of this host can be taken offline: {why}"));
+    };
+    match access(&switch, Access::WRITE_OK) {
+        Ok(()) => None,
+        Err(Errno::ACCESS | Errno::PERM) => Some(format!("needs root, to write {}", switch.display())),
+        Err(Errno::ROFS) => Some("/sys is read-only here, as in a container".to_owned()),
+        Err(_) => not_writable(&switch),
     }
 }
 
@@ -158,12 +172,30 @@ mod tests {
             found.and_then(|(_, why)| why.clone()).unwrap()
         };
         assert!(why("cgroups").contains("no cgroup"));
-        assert_eq!(why("cpu-hotplug"), "no CPU of this host can be taken offline");
+        assert_eq!(why("cpu-hotplug"), "no CPU of this host can be taken offline: /sys shows none");
         assert!(why("kernel-log").contains("dev/kmsg"), "{}", why("kernel-log"));
         assert_eq!(why("low-ports"), "ports below 1024: needs root, or CAP_NET_BIND_SERVICE");
         assert_eq!(why("other-users"), "needs root, or CAP_SETUID");
         assert_eq!(why("reboot"), "needs root, or CAP_SYS_BOOT");
         assert!(why("sysctls").contains("somaxconn"));
+    }
+
+    #[test]
+    fn expect_the_reason_when_no_cpu_can_be_taken_offline() {
+        let dir = tempfile::tempdir().unwrap();
+        let why = || cpu_hotplug(Source { root: dir.path() });
+        write(dir.path(), "sys/devices/system/cpu/cpu0/online", "1\n");
+        assert!(why().unwrap().ends_with("it has one"));
+        write(dir.path(), "sys/devices/system/cpu/cpu1/topology/core_id", "0\n");
+        assert!(why().unwrap().ends_with("its kernel has no CPU hotplug"));
+        write(dir.path(), "sys/devices/system/cpu/cpu1/online", "1\n");
+        assert_eq!(why(), None);
+        // What nobody can write, not even root.
+        let switch = dir.path().join("sys/devices/system/cpu/cpu1/online");
+        std::fs::remove_file(&switch).unwrap();
+        symlink("/proc/self/stat", &switch).unwrap();
+        let read_only = access("/proc/self/stat", Access::WRITE_OK).is_err();
+        assert_eq!(why().is_some_and(|why| why.starts_with("needs root, to write ")), read_only);
     }
 
     #[test]

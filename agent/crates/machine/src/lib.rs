@@ -5,6 +5,7 @@ pub mod console;
 mod counters;
 mod facts;
 mod features;
+pub mod hotplug;
 pub mod kernel_log;
 mod notes;
 pub mod sensors;

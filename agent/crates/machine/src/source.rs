@@ -39,6 +39,24 @@ impl Source<'_> {
     }
 }
 
+/// CPUs in the kernel's list format, `0-3,8`; `none` for none, for messages.
+pub(crate) fn list_of(cpus: impl IntoIterator<Item = u32>) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for cpu in cpus {
+        match parts.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(cpu) => *last = cpu,
+            _ => parts.push((cpu, cpu)),
+        }
+    }
+    if parts.is_empty() {
+        return "none".to_owned();
+    }
+    let part = |(first, last): &(u32, u32)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(",")
+}
+
 /// Numbers of a list in the kernel's format, `0-3,8`; what is not a number is left out.
 pub(crate) fn cpu_list(text: &str) -> Vec<u32> {
     let mut cpus = Vec::new();

@@ -81,6 +81,12 @@ impl CpuSet {
         self.iter().filter(|&cpu| !other.contains(cpu)).collect()
     }
 
+    /// CPUs in both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.iter().filter(|&cpu| other.contains(cpu)).collect()
+    }
+
     /// The set as words of a kernel mask, lowest CPUs first.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
@@ -215,6 +221,7 @@ mod tests {
             let rest = x.difference(&y);
             prop_assert!(rest.iter().eq(a.difference(&b).copied()));
             prop_assert_eq!(rest.union(&y), x.union(&y));
+            prop_assert_eq!(rest.union(&x.intersection(&y)), x);
         }
     }
 }

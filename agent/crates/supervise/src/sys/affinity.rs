@@ -1,5 +1,5 @@
 //! Affinity masks of any size (the C library's `cpu_set_t` ends at 1024 CPUs).
-#![expect(unsafe_code, reason = "sched_getaffinity with a buffer of our own size")]
+#![expect(unsafe_code, reason = "sched_getaffinity and sched_setaffinity with a buffer of our own size")]
 
 use std::io;
 
@@ -29,4 +29,14 @@ pub(crate) fn affinity_of(thread: u32) -> io::Result<CpuSet> {
         }
         words *= 4;
     }
+}
+
+/// Lets a thread use these CPUs, as far as they are online and its cpuset has them.
+pub(crate) fn set_affinity_of(thread: u32, cpus: &CpuSet) -> io::Result<()> {
+    let thread = libc::pid_t::try_from(thread).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let words = cpus.words();
+    // SAFETY: the kernel reads at most the length given, which is that of `words`.
+    let done =
+        unsafe { libc::syscall(libc::SYS_sched_setaffinity, thread, size_of_val(words), words.as_ptr()) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

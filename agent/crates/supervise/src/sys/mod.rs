@@ -12,7 +12,7 @@ mod vfork;
 mod vfork;
 mod wait;
 
-pub(crate) use affinity::affinity_of;
+pub(crate) use affinity::{affinity_of, set_affinity_of};
 pub(crate) use clone::{
     CloneError, Entry, Start, exec_failure, open_gate, probe_entry, start_held, start_now,
 };

@@ -1,0 +1,81 @@
+//! One change at a time, on a thread of its own. Whoever asked may be gone before it is over: it is finished even so.
+
+use std::sync::Arc;
+
+use drover_model::HostFacts;
+use drover_proto::LeaseRef;
+use tokio::sync::OwnedMutexGuard;
+
+use super::{CpuKeeper, CpusError};
+use crate::{agent::Agent, refused::Refused, text::chain};
+
+/// Leaves `count` CPUs of the host online, for the run that holds it; all for 0. Returns the host as it is then.
+///
+/// # Errors
+/// When the lease is not the present one, tasks run, or it cannot be done; what cannot be put back quarantines the host.
+pub async fn set(agent: &Arc<Agent>, lease: LeaseRef, count: u32) -> Result<HostFacts, Refused> {
+    let keeper = Arc::clone(&agent.cpus).lock_owned().await;
+    {
+        let mut registry = agent.registry();
+        registry.check_sound()?;
+        registry.begin_change(Some(lease))?;
+    }
+    work(agent, keeper, move |keeper| keeper.set(count)).await
+}
+
+/// Puts all CPUs back that were taken offline, whoever holds the host now.
+///
+/// # Errors
+/// When tasks run, or something is not back: then the host is quarantined.
+pub async fn put_back(agent: &Arc<Agent>) -> Result<(), Refused> {
+    let keeper = Arc::clone(&agent.cpus).lock_owned().await;
+    if keeper.is_clean() {
+        return Ok(());
+    }
+    agent.registry().begin_change(None)?;
+    work(agent, keeper, CpuKeeper::put_back).await.map(drop)
+}
+
+/// Gives the host back, with all its CPUs. It is given back even if something is not as it was; no run can use it then.
+///
+/// # Errors
+/// When the lease is not the present one, tasks run, or something is not back.
+pub async fn release(agent: &Arc<Agent>, lease: LeaseRef) -> Result<(), Refused> {
+    let keeper = Arc::clone(&agent.cpus).lock_owned().await;
+    let restored = if keeper.is_clean() {
+        Ok(())
+    } else {
+        agent.registry().begin_change(Some(lease))?;
+        work(agent, keeper, CpuKeeper::put_back).await.map(drop)
+    };
+    agent.registry().release(lease)?;
+    restored
+}
+
+/// Does it, after [`crate::registry::Registry::begin_change`].
+async fn work(
+    agent: &Arc<Agent>,
+    mut keeper: OwnedMutexGuard<CpuKeeper>,
+    change: impl FnOnce(&mut CpuKeeper) -> Result<(), CpusError> + Send + 'static,
+) -> Result<HostFacts, Refused> {
+    let turn = Turn(Arc::clone(agent));
+    let working = tokio::task::spawn_blocking(move || {
+        let changed = change(&mut keeper);
+        if let Err(error @ CpusError::NotBack { .. }) = &changed {
+            turn.0.registry().quarantine(chain(error));
+        }
+        // The agent remembers which CPUs there are; tasks are placed on them.
+        let facts = turn.0.hello().facts;
+        changed.map(|()| facts).map_err(Refused::from)
+    });
+    working.await.unwrap_or_else(|error| Err(Refused::Stopped(error.to_string())))
+}
+
+/// While it lives, no task starts.
+struct Turn(Arc<Agent>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.registry().end_change();
+    }
+}
