@@ -362,13 +362,10 @@ impl Registry {
     /// holds the host.
     ///
     /// # Errors
-    /// When the lease is not the present one, tasks run, or the agent is ending.
+    /// When the lease is not the present one, or tasks run.
     pub fn begin_change(&mut self, lease: Option<LeaseRef>) -> Result<(), Refused> {
         if let Some(lease) = lease {
             self.leases.check(lease)?;
-            if self.ending {
-                return Err(Refused::Ending);
-            }
             if !self.live.is_empty() {
                 return Err(Refused::TasksRunning(self.live.len()));
             }

@@ -97,7 +97,7 @@ pub fn serve(args: &ServeArgs, own: OwnCommand) -> Result<(), ServeError> {
         tracing::info!(socket = %socket.display(), pid = std::process::id(), "serves");
         announce(args.detach).map_err(ServeError::Announce)?;
         let served = until_the_end(&agent, incoming, linger).await;
-        if let Err(error) = cpus::put_back(&agent).await {
+        if let Err(error) = cpus::put_back(&agent, None).await {
             tracing::error!(error = %chain(&error), "the next agent will try again");
         }
         // From here on nobody can connect; a controller that tries starts a new agent, which waits for the lock.

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, io, path::PathBuf};
 use drover_machine::hotplug::{
     ChangeError, ChoiceError, CpusetError, Cpusets, PutBackError, Switches, Sysfs, change, choose, put_back,
 };
+use drover_model::RunId;
 use drover_supervise::{AffinityLost, CpuSet, OwnAffinity};
 
 use super::journal::{Before, Journal, JournalError};
@@ -22,6 +23,8 @@ pub struct CpuKeeper {
 #[derive(Debug)]
 struct Changed {
     before: Before,
+    /// The run that wanted it last; not known if another agent made the change.
+    run: Option<RunId>,
     /// What this process had before; not known if another agent made the change.
     affinity: Option<OwnAffinity>,
 }
@@ -87,6 +90,12 @@ impl CpuKeeper {
         self.changed.is_none()
     }
 
+    /// Whether there is nothing to put back but what this run has wanted.
+    #[must_use]
+    pub fn is_as_wanted_by(&self, run: RunId) -> bool {
+        self.changed.as_ref().is_none_or(|changed| changed.run == Some(run))
+    }
+
     /// Puts back what an earlier agent has left, unless the machine was rebooted since.
     ///
     /// # Errors
@@ -102,15 +111,15 @@ impl CpuKeeper {
             return self.journal.remove().map_err(not_back);
         }
         tracing::warn!(online = ?before.online(), "puts back the CPUs that an earlier agent took offline");
-        self.changed = Some(Changed { before, affinity: None });
+        self.changed = Some(Changed { before, run: None, affinity: None });
         self.put_back()
     }
 
-    /// Leaves so many CPUs online, 0 for all that were online when nothing was changed.
+    /// Leaves so many CPUs online because a run wants it, 0 for all that were online when nothing was changed.
     ///
     /// # Errors
     /// When that cannot be: then all is as it was before anything was changed, but for [`CpusError::NotBack`].
-    pub fn set(&mut self, count: u32) -> Result<(), CpusError> {
+    pub fn set(&mut self, run: RunId, count: u32) -> Result<(), CpusError> {
         let before = match &self.changed {
             Some(changed) => changed.before.clone(),
             None => self.look()?,
@@ -125,10 +134,12 @@ impl CpuKeeper {
         }
         // Nothing to lose CPUs from if they are to be given back only.
         before.cpusets.can_do_with(&wanted)?;
-        if self.changed.is_none() {
+        if let Some(changed) = &mut self.changed {
+            changed.run = Some(run);
+        } else {
             let affinity = OwnAffinity::read().map_err(CpusError::Read)?;
             self.journal.write(&before)?;
-            self.changed = Some(Changed { before, affinity: Some(affinity) });
+            self.changed = Some(Changed { before, run: Some(run), affinity: Some(affinity) });
         }
         let Err(why) = self.try_change(&all, &wanted) else {
             tracing::info!(?wanted, "these CPUs stay online");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use drover_model::HostFacts;
+use drover_model::{HostFacts, RunId};
 use drover_proto::LeaseRef;
 use tokio::sync::OwnedMutexGuard;
 
@@ -17,19 +17,24 @@ pub async fn set(agent: &Arc<Agent>, lease: LeaseRef, count: u32) -> Result<Host
     let keeper = Arc::clone(&agent.cpus).lock_owned().await;
     {
         let mut registry = agent.registry();
+        registry.check(lease)?;
         registry.check_sound()?;
+        if registry.is_ending() {
+            return Err(Refused::Ending);
+        }
         registry.begin_change(Some(lease))?;
     }
-    work(agent, keeper, move |keeper| keeper.set(count)).await
+    work(agent, keeper, move |keeper| keeper.set(lease.run, count)).await
 }
 
-/// Puts all CPUs back that were taken offline, whoever holds the host now.
+/// Puts all CPUs back that were taken offline, but for those that `run` has wanted: what the runs before it have left, where it
+/// takes the host; everything for none.
 ///
 /// # Errors
-/// When tasks run, or something is not back: then the host is quarantined.
-pub async fn put_back(agent: &Arc<Agent>) -> Result<(), Refused> {
+/// When something is not back: then the host is quarantined.
+pub async fn put_back(agent: &Arc<Agent>, run: Option<RunId>) -> Result<(), Refused> {
     let keeper = Arc::clone(&agent.cpus).lock_owned().await;
-    if keeper.is_clean() {
+    if run.map_or(keeper.is_clean(), |run| keeper.is_as_wanted_by(run)) {
         return Ok(());
     }
     agent.registry().begin_change(None)?;
@@ -41,6 +46,12 @@ pub async fn put_back(agent: &Arc<Agent>) -> Result<(), Refused> {
 /// # Errors
 /// When the lease is not the present one, tasks run, or something is not back.
 pub async fn release(agent: &Arc<Agent>, lease: LeaseRef) -> Result<(), Refused> {
+    let agent = Arc::clone(agent);
+    let releasing = tokio::spawn(async move { release_to_the_end(&agent, lease).await });
+    releasing.await.unwrap_or_else(|error| Err(Refused::Stopped(error.to_string())))
+}
+
+async fn release_to_the_end(agent: &Arc<Agent>, lease: LeaseRef) -> Result<(), Refused> {
     let keeper = Arc::clone(&agent.cpus).lock_owned().await;
     let restored = if keeper.is_clean() {
         Ok(())
@@ -49,6 +60,8 @@ pub async fn release(agent: &Arc<Agent>, lease: LeaseRef) -> Result<(), Refused>
         work(agent, keeper, CpuKeeper::put_back).await.map(drop)
     };
     agent.registry().release(lease)?;
+    agent.tell_watchers();
+    agent.tell_server();
     restored
 }
 

@@ -57,19 +57,13 @@ impl Service {
         let observe = (request.observe_interval_ms > 0)
             .then(|| Duration::from_millis(request.observe_interval_ms).clamp(MIN_INTERVAL, MAX_INTERVAL));
         let ask = Ask { run, holder: request.holder, ttl, observe, now_unix_ms };
-        let (info, other) = {
-            let mut registry = self.agent.registry();
-            let other = registry.holder().is_some_and(|holder| holder.run != run);
-            (registry.acquire(ask)?, other)
-        };
+        let info = self.agent.registry().acquire(ask)?;
         // Those who watch under an older epoch are to notice.
         self.agent.tell_watchers();
         self.agent.tell_server();
-        if other {
-            // What the run before has changed and not put back. What does not come back is said to whoever starts a task.
-            if let Err(error) = cpus::put_back(&self.agent).await {
-                tracing::error!(error = %chain(&error), "the host is not as it was");
-            }
+        // What does not come back is said to whoever starts a task.
+        if let Err(error) = cpus::put_back(&self.agent, Some(run)).await {
+            tracing::error!(error = %chain(&error), "the host is not as it was");
         }
         Ok(info.into())
     }
@@ -107,10 +101,7 @@ impl v1::agent_server::Agent for Service {
 
     async fn release_lease(&self, request: Request<v1::LeaseRef>) -> Reply<v1::ReleaseLeaseReply> {
         let lease = lease_ref(Some(request.into_inner()))?;
-        let released = cpus::release(&self.agent, lease).await;
-        self.agent.tell_watchers();
-        self.agent.tell_server();
-        released?;
+        cpus::release(&self.agent, lease).await?;
         Ok(Response::new(v1::ReleaseLeaseReply {}))
     }
 

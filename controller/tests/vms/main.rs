@@ -4,5 +4,7 @@
 
 mod axes;
 mod deaths;
+mod guest;
 mod harness;
+mod hotplug;
 mod plain;
