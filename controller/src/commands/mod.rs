@@ -13,6 +13,7 @@ mod latest_points;
 mod list;
 mod load;
 mod open;
+mod past;
 mod pki;
 mod plan;
 mod preflight;

@@ -2,12 +2,12 @@
 
 use std::{fmt::Write, time::Duration};
 
-use drover_matrix::{HostFile, Matrix, Plan, Role};
-use drover_store::{ResultsDir, SqliteStore, Store};
+use drover_matrix::{Boots, HostFile, Matrix, Plan, Role};
 
 use super::{
     hosts::load_hosts,
     load::load,
+    past::Past,
     run::{options, with_hosts},
 };
 use crate::{
@@ -69,17 +69,17 @@ pub fn describe_plan(
         order(matrix),
         plan.seed()
     );
-    let kernels: std::collections::BTreeSet<_> = plan
-        .blocks()
-        .iter()
-        .filter_map(|block| block.kernel.clone())
-        .filter(|kernel| &**kernel != "running")
-        .collect();
     for role in matrix.roles() {
         let _ = writeln!(text, "{}", where_it_runs(role, hosts));
     }
-    let _ = writeln!(text, "{} reboots", kernels.len());
-    text.push_str(&estimate(matrix, plan, context));
+    let boots = drover_matrix::boots(matrix, plan, hosts);
+    if boots.count > 0 {
+        let most = if boots.is_exact { "" } else { "at most " };
+        let plural = if boots.count == 1 { "" } else { "s" };
+        let _ = writeln!(text, "{most}{} boot{plural}", boots.count);
+    }
+    let past = Past::of(matrix.name(), context);
+    text.push_str(&estimate(matrix, plan, boots, &past));
     let _ = context.screen.out(&text);
     Ok(ExitStatus::Ok)
 }
@@ -115,55 +115,39 @@ fn order(matrix: &Matrix) -> &'static str {
 }
 
 /// How long it will take: from earlier trials of the same cells where there are any, with a bound that holds anyway.
-fn estimate(matrix: &Matrix, plan: &Plan, context: &Context) -> String {
+fn estimate(matrix: &Matrix, plan: &Plan, boots: Boots, past: &Past) -> String {
     let roles = matrix.roles();
+    let repeat = matrix.policy().repeat;
     let longest: Duration = roles.iter().map(|role| role.timeout + role.stop.grace).sum();
-    let bound = longest.saturating_mul(u32::try_from(plan.trials()).unwrap_or(u32::MAX));
-    let known = earlier(matrix, context);
-    let repeat = u64::from(matrix.policy().repeat);
-    let mut sum = Duration::ZERO;
-    let mut cells = 0_u64;
-    for index in plan.cells() {
-        let Some(planned) = matrix.cell(*index) else { continue };
-        if let Some(elapsed) = known.get(&planned.cell.key) {
-            sum += *elapsed * matrix.policy().repeat;
-            cells += 1;
-        }
+    let bound = longest.saturating_mul(count(plan.trials())).saturating_add(boots.longest);
+    let bound = format!("timeouts bound it to {}", brief(bound));
+    let keys = plan.cells().iter().filter_map(|index| Some(matrix.cell(*index)?.cell.key));
+    let known: Vec<Duration> = keys.filter_map(|key| past.trials.get(&key).copied()).collect();
+    let trials = u64::try_from(known.len()).unwrap_or(u64::MAX).saturating_mul(repeat.into());
+    let sum = known.iter().fold(Duration::ZERO, |sum, elapsed| sum.saturating_add(*elapsed * repeat));
+    if trials == 0 {
+        return format!("time: unknown, as no trial of these cells is stored yet; {bound}\n");
     }
-    let bound = brief(bound);
-    if cells == 0 {
-        return format!(
-            "time: unknown, as no trial of these cells is stored yet; timeouts bound it to {bound}\n"
-        );
-    }
-    let trials = cells * repeat;
-    let mean = sum / u32::try_from(trials).unwrap_or(u32::MAX).max(1);
+    let mut remarks = Vec::new();
     let unknown = plan.trials().saturating_sub(trials);
-    let total = sum + mean.saturating_mul(u32::try_from(unknown).unwrap_or(u32::MAX));
-    let guess = if unknown > 0 {
-        format!(" (a guess from the mean for {unknown} trials of cells not run before)")
-    } else {
-        String::new()
-    };
-    format!("time: about {}, from earlier trials{guess}; timeouts bound it to {bound}\n", brief(total))
+    if unknown > 0 {
+        remarks.push(format!("a guess from the mean for {unknown} trials of cells not run before"));
+    }
+    let mean = sum / count(trials).max(1);
+    let mut total = sum.saturating_add(mean.saturating_mul(count(unknown)));
+    match past.boot {
+        Some(boot) if boots.count > 0 => {
+            total = total.saturating_add(boot.saturating_mul(count(boots.count)));
+            remarks.push(format!("each boot took {} then", brief(boot)));
+        }
+        None if boots.count > 0 => remarks.push("without the boots, of which none is stored yet".to_owned()),
+        _ => {}
+    }
+    let remarks = if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join("; ")) };
+    format!("time: about {}, from earlier trials{remarks}; {bound}\n", brief(total))
 }
 
-/// Mean time of stored trials by cell, from all runs of this matrix's name.
-fn earlier(matrix: &Matrix, context: &Context) -> std::collections::HashMap<drover_model::CellKey, Duration> {
-    let mut sums: std::collections::HashMap<drover_model::CellKey, (Duration, u32)> = Default::default();
-    let store =
-        ResultsDir::open(&context.global.results).ok().and_then(|dir| SqliteStore::open_read_only(&dir).ok());
-    let runs = store.as_ref().and_then(|store| store.run_names().ok()).unwrap_or_default();
-    for run in runs.iter().filter(|run| run.name == matrix.name()) {
-        let Some(Ok(results)) = store.as_ref().map(|store| store.load_table(run.id)) else { continue };
-        for attempt in &results.attempts {
-            let place = usize::try_from(attempt.id.trial.cell).unwrap_or(usize::MAX);
-            if let Some(cell) = results.cells.get(place).filter(|_| attempt.verdict.outcome().has_number()) {
-                let (sum, count) = sums.entry(cell.key).or_default();
-                *sum += attempt.elapsed;
-                *count += 1;
-            }
-        }
-    }
-    sums.into_iter().map(|(key, (sum, count))| (key, sum / count.max(1))).collect()
+/// A count as [`Duration`] multiplies by it.
+fn count(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }

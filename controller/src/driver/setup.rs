@@ -74,6 +74,12 @@ impl Hosts<'_> {
         names
     }
 
+    /// The file without those that are not to be used.
+    fn usable(&self) -> HostFile {
+        let usable = self.file.hosts.iter().filter(|host| !self.barred.contains(&host.name));
+        HostFile { kernels: Vec::new(), hosts: usable.cloned().collect() }
+    }
+
     /// What may be done about those that are lost, by place.
     fn power(&self) -> BTreeMap<usize, PowerPolicy> {
         let policy = |power: &Power| PowerPolicy { within: power.within, times: power.times };
@@ -119,7 +125,7 @@ fn plan(
     Plan {
         run,
         roles: matrix.roles().iter().map(|role| shape(matrix, role, hosts, times)).collect(),
-        groups: groups(matrix, trials, &names),
+        groups: groups(matrix, trials, hosts, &names),
         power: hosts.power(),
         hosts: names,
         retries: policy.retries,
@@ -233,9 +239,19 @@ fn shape(matrix: &Matrix, role: &Role, hosts: Hosts<'_>, times: Option<Times>) -
     }
 }
 
-/// Trials that are compared with one another stay on the same hosts, unless the matrix allows otherwise.
-fn groups(matrix: &Matrix, trials: impl Iterator<Item = TrialId>, hosts: &[Name]) -> Vec<Group> {
+/// Trials that are compared with one another stay on the same hosts, unless the matrix allows otherwise. Where there is no
+/// choice of hosts, all of them do, so that the order of the plan is kept: hosts are booted no oftener than it says.
+fn groups(
+    matrix: &Matrix,
+    trials: impl Iterator<Item = TrialId>,
+    all: Hosts<'_>,
+    hosts: &[Name],
+) -> Vec<Group> {
     let policy = matrix.policy();
+    if matrix.keeps_plan_order(&all.usable()) && !policy.mix_hosts {
+        let order: Vec<_> = trials.collect();
+        return vec![Group { order: Order::from(order), stay: true, host: None }];
+    }
     if policy.spread == Spread::Any && policy.mix_hosts {
         let all: Vec<_> = trials.collect();
         return vec![Group { order: Order::from(all), stay: false, host: None }];

@@ -13,6 +13,7 @@
 //! [`parse_hosts`] does the same for the file that names the hosts. With `spread: each`, the matrix learns which of them it
 //! is measured on by [`Matrix::with_hosts`].
 
+mod boots;
 mod check;
 mod compiled;
 mod decode;
@@ -48,6 +49,7 @@ mod tree;
 mod weights;
 mod words;
 
+pub use boots::{Boots, boots};
 pub use diagnostic::{Diagnostic, Diagnostics, FancyDiagnostics};
 pub use expand::PlannedCell;
 pub use hosts::{

@@ -128,6 +128,7 @@ fn synthetic() -> Result<RunResults, Box<dyn Error>> {
         state: RunState::Finished,
         ended_unix_ms: None,
         hosts: vec![(name("local")?, HostFacts::default())],
+        host_states: Vec::new(),
         cells,
         attempts,
     })

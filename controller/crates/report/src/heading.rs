@@ -1,12 +1,13 @@
 //! What stands above and below the tables in every format for people: what was measured, where, when, how completely,
 //! and the words of footnotes.
 
-use drover_model::{Direction, HostFacts, Name};
+use drover_model::Direction;
 use drover_store::{AttemptRecord, RunState};
 use jiff::Timestamp;
 
 use crate::{
     functional::functional_hosts,
+    machines,
     notes::{MOST_NOTES, Note},
     pivot::{Pivot, Shown},
     trials::mark,
@@ -42,7 +43,7 @@ pub(crate) fn facts(pivot: &Pivot<'_>, plus_minus: &str) -> Vec<String> {
     };
     lines.push(format!("run {}, {}, {state}", run.id, date(run.started_unix_ms)));
     for (name, facts) in results.hosts.iter().take(MOST_HOSTS) {
-        lines.push(host(name, facts));
+        lines.extend(machines::lines(results, name, facts));
     }
     if let more @ 1.. = results.hosts.len().saturating_sub(MOST_HOSTS) {
         lines.push(format!("and {more} more hosts"));
@@ -88,17 +89,6 @@ fn skew(attempts: &[AttemptRecord]) -> Option<String> {
     let (median, max) = (skews.get(skews.len() / 2)?, skews.last()?);
     let ms = |us: u64| format!("{}.{:03} ms", us / 1000, us % 1000);
     Some(format!("started together within {} (median), {} at most", ms(*median), ms(*max)))
-}
-
-fn host(name: &Name, facts: &HostFacts) -> String {
-    let cpus = facts.cpus.len();
-    let plural = if cpus == 1 { "" } else { "s" };
-    let model = if facts.cpu_model.is_empty() { String::new() } else { format!(" ({})", facts.cpu_model) };
-    let virtual_on = facts.hypervisor.as_ref().map(|name| format!(", under {name}")).unwrap_or_default();
-    format!(
-        "host {name}: Linux {} {}, {cpus} CPU{plural}{model}{virtual_on}",
-        facts.kernel_release, facts.machine
-    )
 }
 
 fn date(unix_ms: u64) -> String {

@@ -8,7 +8,7 @@
 //! | `trials` | which attempt speaks for a trial, and which outcome for a cell |
 //! | [`statistics`] | medians, quartiles, spreads |
 //! | [`drift`] | trends of time series |
-//! | `layout`, `pivot`, `notes`, `heading` | the table as data, with the evidence for its marks |
+//! | `layout`, `pivot`, `notes`, `heading`, `machines` | the table as data, with the evidence for its marks |
 //! | `scaling`, `rank` | where more CPUs did worse |
 //! | `text`, `markdown` | the table for people |
 //! | [`soak`] | the morning report of a soak |
@@ -24,6 +24,7 @@ mod heading;
 mod json;
 mod junit;
 mod layout;
+mod machines;
 mod markdown;
 mod notes;
 mod number;

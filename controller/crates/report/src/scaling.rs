@@ -9,7 +9,7 @@
 //! apart. For every count, the comparison with the best of those smaller ones is told that it lost to. How many comparisons
 //! were made is told as well, since one in twenty may come out so by chance.
 //!
-//! Cells without a number are compared with nothing.
+//! Cells without a number are compared with nothing, and cells of different hosts not with one another.
 
 mod find;
 pub(crate) mod json;

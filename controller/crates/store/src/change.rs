@@ -16,7 +16,8 @@ pub enum Change<'a> {
         /// When it ended, in milliseconds since the Unix epoch, UTC; `None` for a run that goes on.
         ended_unix_ms: Option<u64>,
     },
-    /// A host took part in a run. Facts given again for the same host replace the older ones.
+    /// A host took part in a run. Facts given again for the same host replace the older ones; its boot, kernel and number of
+    /// CPUs are kept as one more of its states if they differ from the last one.
     Host {
         /// The run.
         run: RunId,

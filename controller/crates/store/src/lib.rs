@@ -48,7 +48,8 @@ pub use lock::{Holder, LockError, WriterLock};
 pub use memory::MemoryStore;
 pub use outputs::{RawOutput, Stream};
 pub use records::{
-    AttemptRecord, CellRecord, MetricRecord, RunRecord, RunResults, RunState, TableLayout, TaskRecord,
+    AttemptRecord, CellRecord, HostState, MetricRecord, RunRecord, RunResults, RunState, TableLayout,
+    TaskRecord,
 };
 pub use results_dir::{DirError, ResultsDir};
 pub use samples::SamplesFile;

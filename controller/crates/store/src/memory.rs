@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use drover_model::{AttemptId, HostFacts, Name, RunId};
 
 use crate::{
-    AttemptHistory, AttemptRecord, CellRecord, Change, Intent, OutcomeCounts, Quarantine, RunName, RunRecord,
-    RunResults, RunState, RunSummary, Store, StoreError, TaskRecord,
+    AttemptHistory, AttemptRecord, CellRecord, Change, HostState, Intent, OutcomeCounts, Quarantine, RunName,
+    RunRecord, RunResults, RunState, RunSummary, Store, StoreError, TaskRecord,
     limits::{admit, fits_column},
 };
 
@@ -25,6 +25,7 @@ struct Run {
     state: RunState,
     ended_unix_ms: Option<u64>,
     hosts: Vec<(Name, Arc<HostFacts>)>,
+    host_states: Vec<HostState>,
     /// With a number that grows with every entry.
     journal: BTreeMap<AttemptId, (u64, Intent)>,
     journal_no: u64,
@@ -64,6 +65,10 @@ fn change(store: &mut MemoryStore, change: Change<'_>) -> Result<(), StoreError>
         }
         Change::Host { run, name, facts } => {
             let run = run_mut(runs, run)?;
+            let state = HostState::of(name, facts);
+            if run.host_states.iter().rfind(|known| known.host == *name) != Some(&state) {
+                run.host_states.push(state);
+            }
             let facts = Arc::new(facts.clone());
             match run.hosts.iter_mut().find(|(known, _)| known == name) {
                 Some((_, old)) => *old = facts,
@@ -159,6 +164,7 @@ impl Run {
             state: self.state,
             ended_unix_ms: self.ended_unix_ms,
             hosts: self.hosts.iter().map(|(name, facts)| (name.clone(), (**facts).clone())).collect(),
+            host_states: self.host_states.clone(),
             cells: self.cells.to_vec(),
             attempts: self.attempts.values().map(|record| attempt(record)).collect(),
         }
@@ -190,6 +196,7 @@ impl Store for MemoryStore {
             state: RunState::Open,
             ended_unix_ms: None,
             hosts: Vec::new(),
+            host_states: Vec::new(),
             journal: BTreeMap::new(),
             journal_no: 0,
             attempts: BTreeMap::new(),

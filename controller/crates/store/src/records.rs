@@ -153,6 +153,35 @@ pub struct TaskRecord {
     pub tail: String,
 }
 
+/// What a host was at some time of a run, as far as a run can change it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostState {
+    /// The host.
+    pub host: Name,
+    /// Its boot.
+    pub boot_id: String,
+    /// Kernel release, as `uname -r`.
+    pub kernel_release: String,
+    /// Kernel version, as `uname -v`.
+    pub kernel_version: String,
+    /// Online CPUs.
+    pub cpus: u32,
+}
+
+impl HostState {
+    /// What is stored of a host's facts.
+    #[must_use]
+    pub fn of(host: &Name, facts: &HostFacts) -> Self {
+        Self {
+            host: host.clone(),
+            boot_id: facts.boot_id.clone(),
+            kernel_release: facts.kernel_release.clone(),
+            kernel_version: facts.kernel_version.clone(),
+            cpus: u32::try_from(facts.cpus.len()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
 /// Everything stored of one run, as read back for a report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunResults {
@@ -162,8 +191,10 @@ pub struct RunResults {
     pub state: RunState,
     /// When it ended, in milliseconds since the Unix epoch, UTC.
     pub ended_unix_ms: Option<u64>,
-    /// Hosts it used, with their facts.
+    /// Hosts it used, with their latest facts.
     pub hosts: Vec<(Name, HostFacts)>,
+    /// What these hosts were in the course of the run, in the order in which they became that.
+    pub host_states: Vec<HostState>,
     /// All cells, by index.
     pub cells: Vec<CellRecord>,
     /// All finished attempts, by cell, repetition and number.

@@ -1,6 +1,8 @@
 //! The crate through its public interface: expansion, plan, rendering, metrics, identity, options, properties.
 
 #[cfg(test)]
+mod boots;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod expansion;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use drover_model::{Counters, Direction, EndKind, HostFacts, Name, Outcome, Sample};
-use drover_store::{AttemptRecord, RunResults, RunState, TaskRecord};
+use drover_store::{AttemptRecord, HostState, RunResults, RunState, TaskRecord};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -101,6 +101,18 @@ struct Host<'a> {
     containment: &'a str,
     mitigations: BTreeMap<&'a str, &'a str>,
     sysctls: BTreeMap<&'a str, &'a str>,
+    /// What it was in the course of the run, in the order in which it became that; all else here is how it was last.
+    states: Vec<State<'a>>,
+}
+
+/// A host between two changes of its boot, kernel or number of CPUs.
+#[derive(Debug, Serialize, JsonSchema)]
+struct State<'a> {
+    boot_id: &'a str,
+    kernel_release: &'a str,
+    kernel_version: &'a str,
+    /// Online CPUs.
+    cpus: u32,
 }
 
 /// An online CPU.
@@ -261,7 +273,7 @@ impl<'a> Document<'a> {
             version: 1,
             run: Run::of(results),
             coverage: Coverage::of_cells(&cells),
-            hosts: results.hosts.iter().map(|(name, facts)| Host::of(name.as_str(), facts)).collect(),
+            hosts: results.hosts.iter().map(|(name, facts)| Host::of(results, name, facts)).collect(),
             cells: cells.iter().map(|cell| Cell::of(results, cell)).collect(),
             attempts: attempts.map(|attempt| Attempt::of(attempt, &functional)).collect(),
             soaks: soaks.iter().map(Soak::of).collect(),
@@ -308,10 +320,11 @@ impl<'a> Run<'a> {
 }
 
 impl<'a> Host<'a> {
-    fn of(name: &'a str, facts: &'a HostFacts) -> Self {
+    fn of(results: &'a RunResults, name: &'a Name, facts: &'a HostFacts) -> Self {
         let cpus = facts.cpus.iter();
+        let states = results.host_states.iter().filter(|state| state.host == *name);
         Self {
-            name,
+            name: name.as_str(),
             hostname: &facts.hostname,
             kernel_release: &facts.kernel_release,
             kernel_version: &facts.kernel_version,
@@ -330,6 +343,18 @@ impl<'a> Host<'a> {
             containment: &facts.containment,
             mitigations: pairs(&facts.mitigations),
             sysctls: pairs(&facts.sysctls),
+            states: states.map(State::of).collect(),
+        }
+    }
+}
+
+impl<'a> State<'a> {
+    fn of(state: &'a HostState) -> Self {
+        Self {
+            boot_id: &state.boot_id,
+            kernel_release: &state.kernel_release,
+            kernel_version: &state.kernel_version,
+            cpus: state.cpus,
         }
     }
 }

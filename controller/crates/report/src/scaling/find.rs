@@ -1,6 +1,6 @@
 //! Finds where more CPUs did worse.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use drover_model::{Direction, Name};
 use drover_store::{MetricRecord, RunResults};
@@ -29,7 +29,7 @@ pub(crate) struct Scaling<'a> {
     pub(crate) series: usize,
     /// Comparisons that were made.
     pub(crate) comparisons: usize,
-    /// Comparisons of planned cells that could not be made, as one of the two has no number.
+    /// Comparisons of planned cells that could not be made: one of the two has no number, or they ran on different hosts.
     pub(crate) unmeasured: usize,
     /// Whether at least one comparison had enough trials to tell something from chance.
     pub(crate) can_tell: bool,
@@ -71,10 +71,12 @@ impl Loss<'_> {
 }
 
 /// A cell with its values, ascending.
-struct Cell {
+struct Cell<'a> {
     side: Side,
     values: Vec<f64>,
     functional: bool,
+    /// Where it was measured.
+    hosts: BTreeSet<&'a Name>,
 }
 
 /// Cells that differ in their CPUs only.
@@ -82,7 +84,7 @@ struct Cell {
 struct Series<'a> {
     at: Vec<(&'a Name, &'a str)>,
     /// `None` where there is no number.
-    cells: Vec<(u32, Option<Cell>)>,
+    cells: Vec<(u32, Option<Cell<'a>>)>,
 }
 
 impl<'a> Scaling<'a> {
@@ -112,9 +114,10 @@ impl<'a> Scaling<'a> {
         let mut is_compared = false;
         for (place, (cpus, more)) in series.cells.iter().enumerate() {
             let smaller = series.cells.get(..place).unwrap_or_default().iter();
-            let mut lost: Option<(&Cell, f64, bool)> = None;
+            let mut lost: Option<(&Cell<'_>, f64, bool)> = None;
             for (_, fewer) in smaller.filter(|(fewer, _)| fewer < cpus) {
-                let (Some(more), Some(fewer)) = (more, fewer) else {
+                let both = more.as_ref().zip(fewer.as_ref());
+                let Some((more, fewer)) = both.filter(|(more, fewer)| more.hosts == fewer.hosts) else {
                     self.unmeasured += 1;
                     continue;
                 };
@@ -148,7 +151,7 @@ impl<'a> Scaling<'a> {
     }
 
     /// The chance of such trials without a difference, if the larger machine did worse.
-    fn lost(&self, more: &Cell, fewer: &Cell, can_tell: bool) -> Option<f64> {
+    fn lost(&self, more: &Cell<'_>, fewer: &Cell<'_>, can_tell: bool) -> Option<f64> {
         let (value, than) = (more.side.median, fewer.side.median);
         if !self.is_worse(value, than) || (value - than).abs() < LEAST_CHANGE * than.abs() {
             return None;
@@ -197,11 +200,23 @@ fn series<'a>(
     Some(list.into_values().collect())
 }
 
-fn measured(cell: &CellTrials<'_>, cpus: u32, metric: &MetricRecord, hosts: &[&str]) -> Option<Cell> {
+fn measured<'a>(
+    cell: &CellTrials<'a>,
+    cpus: u32,
+    metric: &MetricRecord,
+    functional: &[&str],
+) -> Option<Cell<'a>> {
     let CellOutcome::Number { suspect } = cell.outcome else { return None };
     let values: Vec<f64> = cell.values(metric.name.as_str()).collect();
     let summary = Summary::of(values.iter().copied())?;
-    let functional =
-        cell.trials.iter().filter_map(Trial::speaker).any(|attempt| is_functional(hosts, attempt));
-    Some(Cell { side: Side { cpus, median: summary.median, trials: summary.n, suspect }, values, functional })
+    let attempts = || {
+        let speakers = cell.trials.iter().filter_map(Trial::speaker);
+        speakers.filter(|attempt| attempt.verdict.outcome().has_number())
+    };
+    Some(Cell {
+        side: Side { cpus, median: summary.median, trials: summary.n, suspect },
+        values,
+        functional: attempts().any(|attempt| is_functional(functional, attempt)),
+        hosts: attempts().flat_map(|attempt| &attempt.hosts).collect(),
+    })
 }

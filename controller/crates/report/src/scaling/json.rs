@@ -16,7 +16,7 @@ pub(crate) struct Scaling<'a> {
     series: usize,
     /// Comparisons that were made.
     comparisons: usize,
-    /// Comparisons that could not be made, as a cell has no number.
+    /// Comparisons that could not be made: a cell has no number, or the two ran on different hosts.
     unmeasured: usize,
     /// Numbers among them show that something works, not how fast.
     functional_only: bool,

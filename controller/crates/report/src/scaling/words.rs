@@ -31,7 +31,7 @@ pub(crate) fn say(scaling: &Scaling<'_>) -> Vec<Said> {
         several => format!("{several} comparisons{}{sure}", if scaling.can_tell { ", each" } else { "" }),
     });
     if scaling.unmeasured > 0 {
-        remarks.push(format!("{} more without a number", scaling.unmeasured));
+        remarks.push(format!("{} more cannot be made", scaling.unmeasured));
     }
     let parts = [true, false].map(|certain| {
         let losses = scaling.losses.iter().filter(|loss| loss.certain == certain);

@@ -8,7 +8,8 @@ use drover_model::{
 };
 use drover_report::{Format, Options, ReportError, write_report};
 use drover_store::{
-    AttemptRecord, CellRecord, MetricRecord, RunRecord, RunResults, RunState, TableLayout, TaskRecord,
+    AttemptRecord, CellRecord, HostState, MetricRecord, RunRecord, RunResults, RunState, TableLayout,
+    TaskRecord,
 };
 
 pub fn name(text: &str) -> Name {
@@ -65,12 +66,13 @@ pub fn empty_run(axes: &[(&str, &[&str])], repeat: u32) -> RunResults {
         state: RunState::Interrupted,
         ended_unix_ms: Some(1_732_984_500_000),
         hosts: vec![(name("local"), host_facts())],
+        host_states: vec![HostState::of(&name("local"), &host_facts())],
         cells: cells.collect(),
         attempts: Vec::new(),
     }
 }
 
-fn host_facts() -> HostFacts {
+pub fn host_facts() -> HostFacts {
     let cpu = |cpu| CpuCore { cpu, core: cpu, package: 0, node: 0 };
     HostFacts {
         hostname: "bench".to_owned(),

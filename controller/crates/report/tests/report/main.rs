@@ -5,6 +5,7 @@
 mod fixture;
 mod formats;
 mod layout;
+mod machines;
 mod morning;
 mod progress;
 mod properties;

@@ -115,11 +115,24 @@ fn expect_no_comparison_with_cells_that_have_no_number() {
         results.attempts[2 + usize::try_from(repetition).unwrap() * 2].verdict = Verdict::Ok;
     }
     let text = said(&results);
-    assert!(text.contains("(1 comparison at 95 %; 2 more without a number)"), "{text}");
+    assert!(text.contains("(1 comparison at 95 %; 2 more cannot be made)"), "{text}");
     assert!(text.contains("4 CPUs gave 99 % less than 1 (3 against 500 conn/s)"), "{text}");
     results.cells[1].excluded = Some("not today".to_owned());
     results.attempts.retain(|attempt| attempt.id.trial.cell != 1);
     assert!(said(&results).contains("(1 comparison at 95 %):"), "{}", said(&results));
+}
+
+#[test]
+fn expect_no_comparison_of_cells_that_ran_on_different_hosts() {
+    let mut results = run(&["6.1"], &["1", "2", "4"], &[&[500.0; 3], &[400.0; 3], &[300.0; 3]]);
+    for attempt in &mut results.attempts[..3] {
+        attempt.hosts = vec!["other".parse().unwrap()];
+    }
+    assert_eq!(
+        said(&results),
+        "more CPUs gave less (1 comparison at 95 %; 2 more cannot be made):\n  4 CPUs gave 25 % less than 2 (300 against 400 \
+         conn/s)"
+    );
 }
 
 #[test]

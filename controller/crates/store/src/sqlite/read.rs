@@ -15,8 +15,8 @@ use super::{
     write::Db,
 };
 use crate::{
-    AttemptHistory, AttemptRecord, CellRecord, Change, Intent, OutcomeCounts, Quarantine, RunName, RunRecord,
-    RunResults, RunSummary, Store, StoreError, TaskRecord, error::DecodeError,
+    AttemptHistory, AttemptRecord, CellRecord, Change, HostState, Intent, OutcomeCounts, Quarantine, RunName,
+    RunRecord, RunResults, RunSummary, Store, StoreError, TaskRecord, error::DecodeError,
 };
 
 /// Columns of [`attempt_row`], in its order.
@@ -114,6 +114,17 @@ impl Db<'_> {
         let hosts = self.rows(&format!("a host of run {run}"), select, [run_no], |row| {
             Ok((text(row, 0)?.parse::<Name>()?, serde_json::from_str::<HostFacts>(text(row, 1)?)?))
         })?;
+        let select = "SELECT name, boot_id, kernel_release, kernel_version, cpus FROM host_states
+                      WHERE run_no = ?1 ORDER BY state_no";
+        let host_states = self.rows(&format!("a state of a host of run {run}"), select, [run_no], |row| {
+            Ok(HostState {
+                host: text(row, 0)?.parse()?,
+                boot_id: row.get(1)?,
+                kernel_release: row.get(2)?,
+                kernel_version: row.get(3)?,
+                cpus: row.get(4)?,
+            })
+        })?;
         let select = "SELECT cell, key, axis_values, excluded FROM cells WHERE run_no = ?1 ORDER BY cell";
         let cells = self.rows(&format!("a cell of run {run}"), select, [run_no], |row| {
             let key = text(row, 1)?.parse()?;
@@ -132,7 +143,8 @@ impl Db<'_> {
             let select = format!("SELECT {ATTEMPT} FROM attempts WHERE run_no = ?1 {IN_ORDER}");
             self.rows(&what, &select, [run_no], |row| attempt_row(row, run, &mut interned))?
         };
-        Ok(RunResults { run: self.run_record(run)?, state, ended_unix_ms, hosts, cells, attempts })
+        let run = self.run_record(run)?;
+        Ok(RunResults { run, state, ended_unix_ms, hosts, host_states, cells, attempts })
     }
 
     fn summaries(&self) -> Result<Vec<RunSummary>, StoreError> {

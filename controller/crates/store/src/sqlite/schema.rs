@@ -6,10 +6,10 @@ use rusqlite::Connection;
 pub(crate) const APPLICATION_ID: i32 = 0x4452_5652;
 
 /// `PRAGMA user_version` of a store that this program writes: the number of [`STEPS`].
-pub const SCHEMA_VERSION: i32 = 1;
+pub const SCHEMA_VERSION: i32 = 2;
 
 /// Step `n` leads from version `n` to version `n + 1`.
-const STEPS: [&str; 1] = [V1];
+const STEPS: [&str; 2] = [V1, V2];
 
 /// Structured values are JSON, so that `sqlite3 drover.db` can answer questions that Drover does not.
 ///
@@ -111,6 +111,21 @@ CREATE TABLE attempt_revisions (
 CREATE INDEX revisions_of_attempt ON attempt_revisions (run_no, cell, repetition, number);
 ";
 
+/// What hosts were in the course of a run.
+const V2: &str = "
+CREATE TABLE host_states (
+    state_no       INTEGER PRIMARY KEY,
+    run_no         INTEGER NOT NULL REFERENCES runs,
+    name           TEXT NOT NULL,
+    boot_id        TEXT NOT NULL,
+    kernel_release TEXT NOT NULL,
+    kernel_version TEXT NOT NULL,
+    cpus           INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX states_of_host ON host_states (run_no, name, state_no);
+";
+
 /// Brings a store of version `from` to [`SCHEMA_VERSION`]. A step that is interrupted has not happened.
 pub(crate) fn migrate(conn: &mut Connection, from: i32) -> rusqlite::Result<()> {
     let done = usize::try_from(from).unwrap_or(0);
@@ -137,5 +152,17 @@ mod tests {
         migrate(&mut conn, SCHEMA_VERSION).unwrap();
         let version: i32 = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
         assert_eq!(version, SCHEMA_VERSION);
+    }
+
+    #[test]
+    fn expect_what_is_there_kept_when_a_store_of_the_first_version_is_opened() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(V1).unwrap();
+        let insert = "INSERT INTO runs VALUES (1, 'a', 'name', 5, NULL, 'open', 2, 0, '{}')";
+        conn.execute(insert, []).unwrap();
+        migrate(&mut conn, 1).unwrap();
+        let select = "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM host_states)";
+        let counts: (i64, i64) = conn.query_row(select, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert_eq!(counts, (1, 0));
     }
 }

@@ -12,7 +12,8 @@ use super::{
     codec::{metrics_to_text, names_to_text, state_to_text, verdict_to_text},
 };
 use crate::{
-    AttemptRecord, CellRecord, Change, Intent, Quarantine, RunRecord, RunState, StoreError, TaskRecord,
+    AttemptRecord, CellRecord, Change, HostState, Intent, Quarantine, RunRecord, RunState, StoreError,
+    TaskRecord,
     limits::{admit, fits_column},
 };
 
@@ -145,7 +146,20 @@ impl Db<'_> {
         let run_no = self.run_no(run)?;
         let insert = "INSERT INTO hosts (run_no, name, facts) VALUES (?1, ?2, ?3)
                       ON CONFLICT (run_no, name) DO UPDATE SET facts = excluded.facts";
-        self.execute(insert, params![run_no, name.as_str(), json(facts, "the facts of a host")?]).map(drop)
+        self.execute(insert, params![run_no, name.as_str(), json(facts, "the facts of a host")?])?;
+        self.record_state(run_no, &HostState::of(name, facts))
+    }
+
+    fn record_state(&self, run_no: i64, state: &HostState) -> Result<(), StoreError> {
+        let HostState { host, boot_id, kernel_release, kernel_version, cpus } = state;
+        let insert = "INSERT INTO host_states (run_no, name, boot_id, kernel_release, kernel_version, cpus)
+                      SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (
+                          SELECT 1 FROM host_states WHERE state_no = (
+                              SELECT max(state_no) FROM host_states WHERE run_no = ?1 AND name = ?2
+                          ) AND boot_id = ?3 AND kernel_release = ?4 AND kernel_version = ?5 AND cpus = ?6
+                      )";
+        let columns = params![run_no, host.as_str(), boot_id, kernel_release, kernel_version, cpus];
+        self.execute(insert, columns).map(drop)
     }
 
     fn quarantine(&self, quarantine: &Quarantine) -> Result<(), StoreError> {

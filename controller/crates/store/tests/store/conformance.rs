@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use drover_model::{Doubt, DoubtKind, Outcome, Verdict};
+use drover_model::{CpuCore, Doubt, DoubtKind, HostFacts, Outcome, Verdict};
 use drover_store::{
-    AttemptHistory, AttemptRecord, Change, FindError, MAX_ARGV_BYTES, MAX_DETAIL_BYTES, MAX_DOUBTS,
-    MAX_SAMPLES, MAX_TAIL_BYTES, MemoryStore, OutcomeCounts, Quarantine, RunState, SqliteStore, Store,
-    StoreError, bounded,
+    AttemptHistory, AttemptRecord, Change, FindError, HostState, MAX_ARGV_BYTES, MAX_DETAIL_BYTES,
+    MAX_DOUBTS, MAX_SAMPLES, MAX_TAIL_BYTES, MemoryStore, OutcomeCounts, Quarantine, RunState, SqliteStore,
+    Store, StoreError, bounded,
 };
 use proptest::{
     prelude::*,
@@ -73,6 +73,7 @@ conformance! {
     expect_no_run_when_two_of_its_cells_share_a_position,
     expect_state_and_end_when_a_run_ended,
     expect_the_latest_facts_in_order_of_arrival_when_a_host_is_recorded_again,
+    expect_every_state_of_a_host_in_its_order_when_a_host_is_recorded_again,
     expect_every_intent_in_the_order_of_its_last_word,
     expect_the_latest_seats_when_an_attempt_is_journalled_again_elsewhere,
     expect_the_latest_reason_when_a_host_is_quarantined_again_and_none_when_it_is_released,
@@ -146,6 +147,34 @@ fn expect_the_latest_facts_in_order_of_arrival_when_a_host_is_recorded_again(sub
     }
     let hosts = store.load(run_id(1)).unwrap().hosts;
     assert_eq!(hosts, [(name("zeta"), facts("6.3")), (name("alpha"), facts("6.2"))]);
+}
+
+fn expect_every_state_of_a_host_in_its_order_when_a_host_is_recorded_again(subject: &mut dyn Subject) {
+    let store = with_run(subject);
+    let is = |kernel: &str, boot_id: &str, cpus: u32| {
+        let cpu = |cpu| CpuCore { cpu, core: cpu, package: 0, node: 0 };
+        HostFacts { boot_id: boot_id.to_owned(), cpus: (0..cpus).map(cpu).collect(), ..facts(kernel) }
+    };
+    let recorded = [
+        ("zeta", is("6.1", "a", 1)),
+        ("alpha", is("6.1", "b", 1)),
+        // Connected again, as what it was.
+        ("zeta", is("6.1", "a", 1)),
+        // Another boot, other CPUs, and back again.
+        ("zeta", is("6.1", "c", 1)),
+        ("zeta", is("6.1", "c", 2)),
+        ("zeta", is("6.1", "c", 1)),
+        ("alpha", is("6.2", "b", 1)),
+    ];
+    for (host, facts) in &recorded {
+        store.record_host(run_id(1), &name(host), facts).unwrap();
+    }
+    let kept = store.load_table(run_id(1)).unwrap().host_states;
+    let expected: Vec<HostState> =
+        [0, 1, 3, 4, 5, 6].map(|at: usize| HostState::of(&name(recorded[at].0), &recorded[at].1)).to_vec();
+    assert_eq!(kept, expected);
+    assert_eq!((kept[3].cpus, kept[3].boot_id.as_str(), kept[5].kernel_release.as_str()), (2, "c", "6.2"));
+    assert_eq!(store.load(run_id(1)).unwrap().host_states, expected);
 }
 
 fn expect_every_intent_in_the_order_of_its_last_word(subject: &mut dyn Subject) {
