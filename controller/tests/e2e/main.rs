@@ -5,6 +5,7 @@
 mod attach;
 mod bisect;
 mod commands;
+mod cpus;
 mod disturbed;
 mod durable;
 mod harness;

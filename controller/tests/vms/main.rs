@@ -3,8 +3,10 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod axes;
+mod bisect;
 mod deaths;
 mod guest;
 mod harness;
 mod hotplug;
 mod plain;
+mod tables;
