@@ -10,7 +10,8 @@
 //! A virtio port of the guest is a Unix socket here, in a folder that only its owner may enter: the file system's
 //! permissions authenticate, nothing listens on a network, and the guest needs no network card and no address. Since
 //! QEMU takes one connection to the socket, which [`Vm`] holds from before the guest's first instruction, nobody else can
-//! come in later, either. [`Vm::connect`] gives streams over it, one at a time; HTTP/2 carries many calls over one.
+//! come in later, either. [`Vm::connect`] gives streams over it, one at a time; HTTP/2 carries many calls over one. The same
+//! goes for QEMU's control. A second control, `monitor.sock` in the same folder, is left to the owner.
 //!
 //! The others were worse. vsock needs `/dev/vhost-vsock`, thus a module and rights on the host, and its ports are open to
 //! every local user. A forwarded TCP port is open to them as well, so that it needs certificates; QEMU forwards to Unix

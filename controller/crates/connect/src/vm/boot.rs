@@ -21,6 +21,9 @@ const AGENT_DIR: &str = "/run/drover";
 /// The agent of a guest is needed for as long as the guest is.
 const LINGER: &str = "3650d";
 
+/// QEMU's machines have one where nothing else is asked for, and the host file cannot ask for more.
+const NUMA_NODES: usize = 1;
+
 /// A machine that has booted.
 #[derive(Debug)]
 pub(super) struct Running {
@@ -106,9 +109,9 @@ pub(super) async fn boot(
         nonce: Some(nonce),
         boot_id: Some(boot_id),
         cpu_count: usize::try_from(machine.cpus).ok(),
-        // Kernels say nothing of it on a machine with one CPU.
-        smt: (topology.threads > 1).then_some(true),
-        ..Expected::default()
+        cpus: Some((0..machine.cpus).collect()),
+        smt: Some(topology.threads > 1),
+        numa_nodes: Some(NUMA_NODES),
     };
     let running = Running { vm, machine: machine.clone(), expected, watch, dir: dir.to_owned() };
     let connection = timeout(options.boot, running.greet(options)).await.unwrap_or_else(|_| {

@@ -17,6 +17,7 @@ use tokio::{sync::Mutex, time::timeout};
 use super::{
     Death, Machine, VmError, VmOptions,
     boot::{Running, boot},
+    watch::{LAST_WORDS, Watch},
 };
 use crate::{ConnectError, Connection};
 
@@ -50,7 +51,7 @@ struct State {
 #[derive(Debug, Default)]
 struct Board {
     wish: Option<Machine>,
-    now: Option<Now>,
+    now: Option<(Now, Watch)>,
     refused: BTreeMap<Machine, (MissingCause, String)>,
     spoilt: bool,
     death: Option<Death>,
@@ -85,10 +86,12 @@ impl VmHost {
         self.board().wish = Some(machine);
     }
 
-    /// The machine that runs, if one does.
+    /// The machine that runs, if one does whose kernel has reported no failure: such a one is about to be ended.
     #[must_use]
     pub fn now(&self) -> Option<Now> {
-        self.board().now.clone()
+        let (now, watch) = self.board().now.clone()?;
+        watch.read();
+        watch.failure().is_none().then_some(now)
     }
 
     /// Why this machine cannot be had, if it was tried, or if that can be told without trying.
@@ -169,18 +172,27 @@ impl VmHost {
         }
         if !running.is_over() && running.machine == *wanted {
             match running.greet(&self.0.options).await {
-                Ok(connection) => {
+                Ok(connection)
+                    if Some(&connection.hello.facts.boot_id) == running.expected.boot_id.as_ref() =>
+                {
                     state.running = Some(running);
                     return Some(connection);
                 }
-                Err(error) => tracing::warn!("{}", chain(&error)),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!("{}", chain(&error));
+                    // Its end may have been the reason, and be noted a little later.
+                    let _ = timeout(LAST_NEWS, running.vm.ended()).await;
+                }
             }
-            // Its end may have been the reason, and be noted a little later.
-            let _ = timeout(LAST_NEWS, running.vm.ended()).await;
         } else if !running.is_over() {
             return self.end(&running, None).await;
         }
-        let death = Death::of(&running, &self.0.options);
+        if running.is_over() {
+            // The watch ends it when all is said.
+            let _ = timeout(LAST_WORDS + LAST_NEWS, running.vm.ended()).await;
+        }
+        let death = Death::of(&running, &self.0.options).await;
         self.end(&running, Some(death)).await
     }
 
@@ -203,11 +215,12 @@ impl VmHost {
             let dir = self.folder(state)?;
             match boot(&self.0.options, machine, &dir, &mut state.initramfs).await {
                 Ok((running, connection)) => {
-                    self.board().now = Some(Now {
+                    let now = Now {
                         machine: machine.clone(),
                         expected: running.expected.clone(),
                         accelerator: running.vm.accelerator(),
-                    });
+                    };
+                    self.board().now = Some((now, running.watch.clone()));
                     state.running = Some(running);
                     return Ok(connection);
                 }

@@ -8,6 +8,7 @@ mod death;
 mod error;
 mod host;
 mod options;
+mod silence;
 mod watch;
 
 pub use death::Death;

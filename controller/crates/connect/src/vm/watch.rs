@@ -9,21 +9,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_machine::console::{Classifier, Hint};
+use drover_machine::console::{Class, Classifier, Hint};
 use drover_model::NgCause;
-use drover_vm::Vm;
-use tokio::time::timeout;
+use drover_vm::{Vm, VmState};
+use tokio::{sync::watch::Receiver, time::timeout};
 
 /// How often the console is read.
 const EVERY: Duration = Duration::from_millis(200);
 /// How long a kernel that reported a failure may go on, to say all of it.
-const LAST_WORDS: Duration = Duration::from_secs(8);
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(8);
+/// When it has said nothing for so long, it has said all.
+const QUIET: Duration = Duration::from_secs(3);
 /// Most bytes read in one go; what is more comes with the next.
 const MOST: u64 = 1 << 20;
 
 /// A failure that a kernel has reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
+    pub class: Class,
     pub cause: NgCause,
     /// The line that names it.
     pub first_line: String,
@@ -58,8 +61,7 @@ impl Watch {
         while timeout(EVERY, state.wait_for(|state| state.end.is_some())).await.is_err() {
             self.read();
             if self.failure().is_some() {
-                let _ = timeout(LAST_WORDS, state.wait_for(|state| state.end.is_some())).await;
-                self.read();
+                let _ = timeout(LAST_WORDS, self.last_words(&mut state)).await;
                 let Some(vm) = vm.upgrade() else { return };
                 vm.kill().await;
                 return;
@@ -68,8 +70,22 @@ impl Watch {
         self.read();
     }
 
-    /// Reads what the console says by now.
-    pub fn read(&self) {
+    /// Reads until the machine has ended, or nothing more comes.
+    async fn last_words(&self, state: &mut Receiver<VmState>) {
+        let mut last = Instant::now();
+        while last.elapsed() < QUIET {
+            let has_ended = timeout(EVERY, state.wait_for(|state| state.end.is_some())).await.is_ok();
+            if self.read() > 0 {
+                last = Instant::now();
+            }
+            if has_ended {
+                return;
+            }
+        }
+    }
+
+    /// Reads what the console says by now; how many bytes that is.
+    pub fn read(&self) -> usize {
         let mut reader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = reader.begun.elapsed();
         let read = |reader: &Reader| {
@@ -80,11 +96,15 @@ impl Watch {
             Ok::<_, io::Error>(bytes)
         };
         match read(&reader) {
-            Ok(bytes) => reader.classifier.push(&bytes, at),
+            Ok(bytes) => {
+                reader.classifier.push(&bytes, at);
+                return bytes.len();
+            }
             // It goes with the machine.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => tracing::warn!(%error, "a console cannot be read"),
         }
+        0
     }
 
     /// Reads what the console says when nothing more comes.
@@ -100,6 +120,7 @@ impl Watch {
         let reader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match reader.classifier.verdict()? {
             (finding, Hint::Ng(cause)) => Some(Failure {
+                class: finding.class,
                 cause,
                 first_line: finding.first_line.clone(),
                 excerpt: [finding.excerpt.before.join("\n"), finding.excerpt.lines.join("\n")].join("\n"),

@@ -17,6 +17,16 @@ use super::{
     lo, mounts, port, power,
 };
 
+/// Settings of the kernel, in `/proc/sys`.
+const SETTINGS: [(&str, &str); 3] = [
+    // Whoever tests a kernel may ask it for everything.
+    ("kernel/sysrq", "1"),
+    // A machine that does not answer gets an interrupt that it cannot mask: it says what it was doing, and ends.
+    ("kernel/unknown_nmi_panic", "1"),
+    // The kernel makes room for closed connections by the memory there is, which is little.
+    ("net/ipv4/tcp_max_tw_buckets", "262144"),
+];
+
 /// Files that the program and all that it starts may have open.
 const OPEN_FILES: u64 = 1 << 20;
 
@@ -65,9 +75,7 @@ fn run() -> Result<(), InitError> {
     if let Err(error) = lo::up() {
         say(&format!("cannot bring up the loopback interface: {error}"));
     }
-    // Whoever tests a kernel may ask it for everything.
-    // The kernel makes room for closed connections by the memory there is, which is little.
-    for (setting, value) in [("kernel/sysrq", "1"), ("net/ipv4/tcp_max_tw_buckets", "262144")] {
+    for (setting, value) in SETTINGS {
         if let Err(error) = fs::write(Path::new("/proc/sys").join(setting), value) {
             say(&format!("cannot set `{setting}`: {error}"));
         }

@@ -25,9 +25,9 @@ pub struct Expected {
     pub cpu_count: Option<usize>,
     /// Which CPUs are online.
     pub cpus: Option<BTreeSet<u32>>,
-    /// Whether cores run more than one thread at once.
+    /// Whether cores run more than one thread at once. A kernel that says nothing of it runs one: so do all on one CPU.
     pub smt: Option<bool>,
-    /// How many NUMA nodes there are.
+    /// How many NUMA nodes there are. A kernel that knows none has one.
     pub numa_nodes: Option<usize>,
 }
 
@@ -101,23 +101,24 @@ impl Expected {
         {
             return Err(Mismatch::Rebooted { expected: expected.clone(), found: found.boot_id.clone() });
         }
-        cpus("the number of CPUs online", self.cpu_count, Some(found.cpus.len()), |count| count.to_string())?;
-        cpus("the set of CPUs online", self.cpus.as_ref(), Some(&found.cpus), list)?;
-        cpus("SMT", self.smt, found.smt, |smt| if smt { "on" } else { "off" }.to_owned())?;
-        cpus("the number of NUMA nodes", self.numa_nodes, found.numa_nodes, |count| count.to_string())
+        cpus("the number of CPUs online", self.cpu_count, found.cpus.len(), |count| count.to_string())?;
+        cpus("the set of CPUs online", self.cpus.as_ref(), &found.cpus, list)?;
+        let smt = found.smt.unwrap_or(false);
+        cpus("SMT", self.smt, smt, |smt| if smt { "on" } else { "off" }.to_owned())?;
+        let nodes = found.numa_nodes.unwrap_or(1);
+        cpus("the number of NUMA nodes", self.numa_nodes, nodes, |count| count.to_string())
     }
 }
 
 fn cpus<T: PartialEq>(
     what: &'static str,
     expected: Option<T>,
-    found: Option<T>,
+    found: T,
     text: impl Fn(T) -> String,
 ) -> Result<(), Mismatch> {
     match expected {
-        Some(expected) if found.as_ref() != Some(&expected) => {
-            let found = found.map_or_else(|| "unknown".to_owned(), &text);
-            Err(Mismatch::Cpus { what, expected: text(expected), found })
+        Some(expected) if found != expected => {
+            Err(Mismatch::Cpus { what, expected: text(expected), found: text(found) })
         }
         _ => Ok(()),
     }
@@ -163,9 +164,10 @@ mod tests {
             cpu_count: Some(2),
             cpus: Some([0, 1].into()),
             smt: Some(false),
-            numa_nodes: None,
+            numa_nodes: Some(1),
         };
         expected.compare(&found()).unwrap();
+        expected.compare(&Found { smt: None, ..found() }).unwrap();
     }
 
     #[test]

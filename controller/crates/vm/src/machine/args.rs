@@ -10,6 +10,11 @@ use crate::PORT_NAME;
 /// Names in the machine's folder, which is QEMU's working directory: a socket's path may have 107 bytes only.
 pub(super) const QMP_SOCKET: &str = "qmp.sock";
 pub(super) const AGENT_SOCKET: &str = "agent.sock";
+/// For people: QEMU serves one connection to each socket, and we hold those of the others.
+pub(super) const MONITOR_SOCKET: &str = "monitor.sock";
+
+/// All of them.
+pub(super) const SOCKETS: [&str; 3] = [QMP_SOCKET, AGENT_SOCKET, MONITOR_SOCKET];
 
 /// Id of the console's backend.
 pub(super) const CONSOLE_ID: &str = "console";
@@ -58,8 +63,10 @@ pub(super) fn args(
     add("-append", cmdline(spec)?);
     add("-chardev", format!("file,id={CONSOLE_ID},path={},append=on", escaped(console)?));
     add("-serial", format!("chardev:{CONSOLE_ID}"));
-    add("-chardev", format!("socket,id=qmp,path={QMP_SOCKET},server=on,wait=off"));
-    add("-mon", "chardev=qmp,mode=control".to_owned());
+    for (id, socket) in [("qmp", QMP_SOCKET), ("monitor", MONITOR_SOCKET)] {
+        add("-chardev", format!("socket,id={id},path={socket},server=on,wait=off"));
+        add("-mon", format!("chardev={id},mode=control"));
+    }
     add("-chardev", format!("socket,id=agent,path={AGENT_SOCKET},server=on,wait=off"));
     add("-device", "virtio-serial-pci".to_owned());
     add("-device", format!("virtserialport,chardev=agent,name={PORT_NAME}"));

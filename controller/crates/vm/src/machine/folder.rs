@@ -7,11 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    args::{AGENT_SOCKET, QMP_SOCKET},
-    error::StartError,
-    spec::VmSpec,
-};
+use super::{args::SOCKETS, error::StartError, spec::VmSpec};
 
 /// With paths that are right from the machine's folder, too.
 pub(super) fn absolute(spec: &VmSpec) -> Result<VmSpec, StartError> {
@@ -40,7 +36,7 @@ pub(super) fn prepare(dir: &Path) -> Result<(), StartError> {
     if metadata.mode() & 0o077 != 0 || metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(StartError::Open { path: dir.to_owned() });
     }
-    for socket in [QMP_SOCKET, AGENT_SOCKET].map(|name| dir.join(name)) {
+    for socket in SOCKETS.map(|name| dir.join(name)) {
         match fs::remove_file(&socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(&socket)(error)),
             Ok(()) | Err(_) => {}

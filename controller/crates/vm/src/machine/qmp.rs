@@ -150,12 +150,23 @@ impl Qmp {
         }
     }
 
-    /// Interrupts the guest in a way that it cannot mask.
+    /// Interrupts the guest in a way that it cannot mask. A kernel whose first process is [`init`](crate::init) panics then, and
+    /// says where it was.
     ///
     /// # Errors
     /// As for [`Qmp::execute`].
     pub async fn inject_nmi(&self) -> Result<(), QmpError> {
         self.execute("inject-nmi", json!({})).await.map(drop)
+    }
+
+    /// The registers of all CPUs, as QEMU prints them.
+    ///
+    /// # Errors
+    /// As for [`Qmp::execute`].
+    pub async fn registers(&self) -> Result<String, QmpError> {
+        let arguments = json!({ "command-line": "info registers -a" });
+        let said = self.execute("human-monitor-command", arguments).await?;
+        Ok(said.as_str().unwrap_or_default().to_owned())
     }
 
     /// Makes the guest's CPUs stand still.
