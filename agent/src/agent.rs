@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::{
     blobs::BlobStore,
+    boot::{self, BootKeeper},
     clock,
     cpus::{self, CpuKeeper},
     dir::StateDir,
@@ -47,6 +48,8 @@ pub struct Agent {
     pub base_env: Vec<(String, String)>,
     /// Takes CPUs offline and puts them back; locked for as long as that takes.
     pub cpus: Arc<tokio::sync::Mutex<CpuKeeper>>,
+    /// Has the host boot a kernel once; locked for as long as it takes to say so.
+    pub boot: Arc<tokio::sync::Mutex<BootKeeper>>,
     /// Observes the machine while tasks run.
     pub observatory: Observatory,
     /// Changes at every start.
@@ -61,7 +64,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Takes up the work of the agent before: ends what it left running, reads its spool, and puts CPUs back.
+    /// Takes up the work of the agent before: ends what it left running, reads its spool, puts CPUs back, and sees to
+    /// what the host boots next.
     ///
     /// # Errors
     /// When processes cannot be supervised, orphans cannot be ended, or the spool cannot be read.
@@ -86,6 +90,10 @@ impl Agent {
         if let Err(error) = cpus.take_up() {
             registry.quarantine(chain(&error));
         }
+        let mut boot = BootKeeper::new(boot::root(), dir.paths.boot());
+        if let Err(error) = boot.take_up() {
+            registry.quarantine(chain(&error));
+        }
         let agent = Self {
             supervisor,
             counters: counters.ok(),
@@ -94,6 +102,7 @@ impl Agent {
             host_name,
             base_env: clean_env(),
             cpus: Arc::new(tokio::sync::Mutex::new(cpus)),
+            boot: Arc::new(tokio::sync::Mutex::new(boot)),
             observatory: Observatory::default(),
             id: Uuid::now_v7().to_string(),
             registry: Mutex::new(registry),

@@ -11,6 +11,7 @@
 //! | `agent.log`, `agent.log.1` | the agent's log, bounded |
 //! | `spool` | what must survive the agent |
 //! | `cpus` | which CPUs to put back; there only while some are offline |
+//! | `boot` | which kernel is booted next, and how that is taken back; there only while one is armed, or a reboot was asked for |
 //! | `work/ATTEMPT/` | where the tasks of an attempt run |
 //! | `blobs/HASH` | contents of files that tasks get copies of |
 //! | `outputs/TASK.out`, `.err` | outputs too long for memory |
@@ -107,6 +108,10 @@ impl Paths {
 
     pub(crate) fn cpus(&self) -> PathBuf {
         self.root.join("cpus")
+    }
+
+    pub(crate) fn boot(&self) -> PathBuf {
+        self.root.join("boot")
     }
 
     pub(crate) fn work(&self) -> PathBuf {

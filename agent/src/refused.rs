@@ -2,6 +2,7 @@
 
 use std::io;
 
+use drover_machine::boot::WordError;
 use drover_model::{AttemptId, RunId, TaskId};
 use drover_proto::{ConversionError, Refusal};
 use drover_supervise::ports::PortError;
@@ -10,6 +11,7 @@ use tonic::Status;
 use crate::{
     artifacts::{ArtifactError, PatternError},
     blobs::BlobError,
+    boot::KernelError,
     cpus::CpusError,
     lease::LeaseError,
     spool::SpoolError,
@@ -53,12 +55,18 @@ pub enum Refused {
     /// Something could not be put back.
     #[error("the host is quarantined: {0}")]
     Quarantined(String),
-    /// CPUs come and go.
-    #[error("CPUs of the host are just being taken offline or put back; ask again")]
+    /// The host itself is changed.
+    #[error("the CPUs of the host, or the kernel that it boots, are just being changed; ask again")]
     Changing,
     /// The CPUs cannot be had.
     #[error(transparent)]
     Cpus(#[from] CpusError),
+    /// The kernel cannot be booted.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// A word cannot be passed to a kernel.
+    #[error(transparent)]
+    Word(#[from] WordError),
     /// A thread that worked on the request ended before it was done.
     #[error("the request was not carried out: {0}")]
     Stopped(String),
@@ -120,6 +128,7 @@ impl From<Refused> for Status {
             | Refused::Argument(_)
             | Refused::ForeignTask { .. }
             | Refused::Pattern(_)
+            | Refused::Word(_)
             | Refused::Blob(
                 BlobError::TooLarge { .. } | BlobError::WrongSize { .. } | BlobError::WrongHash { .. },
             ) => {
@@ -129,9 +138,12 @@ impl From<Refused> for Status {
             Refused::Lease(error) => error.refusal(),
             Refused::TasksRunning(_) => Refusal::TasksRunning,
             Refused::Ending => Refusal::Ending,
-            Refused::Quarantined(_) | Refused::Cpus(CpusError::NotBack { .. }) => Refusal::Quarantined,
+            Refused::Quarantined(_)
+            | Refused::Cpus(CpusError::NotBack { .. })
+            | Refused::Kernel(KernelError::NotBack { .. }) => Refusal::Quarantined,
             Refused::Changing => Refusal::Changing,
             Refused::Cpus(_) => Refusal::Cpus,
+            Refused::Kernel(_) => Refusal::Boot,
             Refused::Stopped(_) => return Self::internal(text),
             Refused::UnknownTask(_) | Refused::UnknownAttempt(_) => Refusal::UnknownTask,
             Refused::Output { .. } | Refused::Observed { .. } => Refusal::NoOutput,

@@ -37,8 +37,8 @@ pub struct Registry {
     live: HashMap<TaskId, LiveTask>,
     ports: PortPool,
     quarantine: Option<String>,
-    /// CPUs come and go.
-    changing: bool,
+    /// How many change the host itself: its CPUs, or the kernel that it boots.
+    changing: usize,
     ending: bool,
     connections: usize,
 }
@@ -65,7 +65,7 @@ impl Registry {
             live: HashMap::new(),
             ports: PortPool::new(seed),
             quarantine: None,
-            changing: false,
+            changing: 0,
             ending: false,
             connections: 0,
             spool,
@@ -222,7 +222,7 @@ impl Registry {
             return Err(Refused::Ending);
         }
         self.check_sound()?;
-        if self.changing {
+        if self.changing > 0 {
             return Err(Refused::Changing);
         }
         if self.live.len() >= MAX_LIVE {
@@ -358,8 +358,8 @@ impl Registry {
         Ok(true)
     }
 
-    /// Accepts no task until [`Self::end_change`], because CPUs come and go: for the holder of `lease`, or to put them back whoever
-    /// holds the host.
+    /// Accepts no task until [`Self::end_change`], because the host itself is changed: for the holder of `lease`, or to put
+    /// something back whoever holds the host.
     ///
     /// # Errors
     /// When the lease is not the present one, or tasks run.
@@ -370,13 +370,13 @@ impl Registry {
                 return Err(Refused::TasksRunning(self.live.len()));
             }
         }
-        self.changing = true;
+        self.changing = self.changing.saturating_add(1);
         Ok(())
     }
 
-    /// The CPUs are as they will be.
+    /// What [`Self::begin_change`] began is over.
     pub fn end_change(&mut self) {
-        self.changing = false;
+        self.changing = self.changing.saturating_sub(1);
     }
 
     /// Why no new task is accepted, if something could not be put back.

@@ -1,6 +1,6 @@
 //! Starts and ends the agent's process: takes the state directory, binds the socket (and an address, if it is to serve a
 //! network), serves until there is a reason to
-//! end, ends what still runs, puts CPUs back, removes the socket.
+//! end, ends what still runs, puts CPUs back, disarms kernels, removes the socket.
 //!
 //! Reasons to end: a controller's `Shutdown`; SIGTERM, SIGINT or SIGHUP (running tasks are killed and get their end
 //! events); nobody needed the agent for its linger time.
@@ -28,6 +28,7 @@ use tonic::transport::Server;
 use crate::{
     agent::{Agent, OpenError},
     args::ServeArgs,
+    boot,
     connection::Incoming,
     cpus,
     dir::{DirError, StateDir},
@@ -98,6 +99,9 @@ pub fn serve(args: &ServeArgs, own: OwnCommand) -> Result<(), ServeError> {
         announce(args.detach).map_err(ServeError::Announce)?;
         let served = until_the_end(&agent, incoming, linger).await;
         if let Err(error) = cpus::put_back(&agent, None).await {
+            tracing::error!(error = %chain(&error), "the next agent will try again");
+        }
+        if let Err(error) = boot::leave(&agent).await {
             tracing::error!(error = %chain(&error), "the next agent will try again");
         }
         // From here on nobody can connect; a controller that tries starts a new agent, which waits for the lock.

@@ -21,10 +21,12 @@ pub enum Refusal {
     TasksRunning,
     /// Something on the host could not be put back; it takes no new tasks.
     Quarantined,
-    /// CPUs of the host come and go just now.
+    /// CPUs of the host come and go just now, or it is about to boot.
     Changing,
     /// The host cannot have so many CPUs online.
     Cpus,
+    /// The host cannot boot that kernel once, or cannot be rebooted.
+    Boot,
     /// The agent does not know the task.
     UnknownTask,
     /// The output cannot be read, or is kept no more.
@@ -44,7 +46,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Protocol,
         Self::LeaseHeld,
         Self::StaleLease,
@@ -52,6 +54,7 @@ impl Refusal {
         Self::Quarantined,
         Self::Changing,
         Self::Cpus,
+        Self::Boot,
         Self::UnknownTask,
         Self::NoOutput,
         Self::NoArtifact,
@@ -73,6 +76,7 @@ impl Refusal {
             Self::Quarantined => "quarantined",
             Self::Changing => "changing",
             Self::Cpus => "cpus",
+            Self::Boot => "boot",
             Self::UnknownTask => "unknown-task",
             Self::NoOutput => "no-output",
             Self::NoArtifact => "no-artifact",
@@ -89,7 +93,7 @@ impl Refusal {
     pub fn code(self) -> Code {
         match self {
             Self::LeaseHeld => Code::AlreadyExists,
-            Self::Protocol | Self::StaleLease | Self::TasksRunning | Self::Quarantined | Self::Cpus => {
+            Self::Protocol | Self::StaleLease | Self::TasksRunning | Self::Quarantined | Self::Cpus | Self::Boot => {
                 Code::FailedPrecondition
             }
             Self::UnknownTask | Self::NoOutput | Self::NoArtifact | Self::UnknownBlob => Code::NotFound,

@@ -1,15 +1,11 @@
 //! What was online before anything was changed, on disk. Written whole or not at all, and synced before the first change.
 
-use std::{
-    collections::BTreeSet,
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, io, path::PathBuf};
 
 use drover_machine::hotplug::{Cpu, Cpusets};
 use serde::{Deserialize, Serialize};
+
+use crate::whole_file;
 
 /// What was there before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,10 +38,7 @@ impl Journal {
 
     /// What it says; `None` if there is none.
     pub fn read(&self) -> Result<Option<Before>, JournalError> {
-        let text = match fs::read(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            text => text.map_err(self.fail("read"))?,
-        };
+        let Some(text) = whole_file::read(&self.path).map_err(self.fail("read"))? else { return Ok(None) };
         let before = serde_json::from_slice(&text);
         before.map(Some).map_err(|source| JournalError::Damaged { path: self.path.clone(), source })
     }
@@ -54,36 +47,18 @@ impl Journal {
     pub fn write(&self, before: &Before) -> Result<(), JournalError> {
         let text = serde_json::to_vec(before)
             .map_err(|source| JournalError::Damaged { path: self.path.clone(), source })?;
-        let fresh = self.path.with_extension("new");
-        let written = || {
-            let mut options = OpenOptions::new();
-            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(&fresh, &self.path)?;
-            sync_folder(&self.path)
-        };
-        written().map_err(self.fail("write"))
+        whole_file::write(&self.path, &text).map_err(self.fail("write"))
     }
 
     /// Nothing is changed any more.
     pub fn remove(&self) -> Result<(), JournalError> {
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            removed => removed.map_err(self.fail("remove"))?,
-        }
-        sync_folder(&self.path).map_err(self.fail("remove"))
+        whole_file::remove(&self.path).map_err(self.fail("remove"))
     }
 
     fn fail(&self, action: &'static str) -> impl Fn(io::Error) -> JournalError {
         let path = self.path.clone();
         move |source| JournalError::Io { action, path: path.clone(), source }
     }
-}
-
-/// A name is on disk when its folder is.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 /// Why it is not known, or not written down, what was there before.

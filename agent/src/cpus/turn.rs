@@ -7,7 +7,7 @@ use drover_proto::LeaseRef;
 use tokio::sync::OwnedMutexGuard;
 
 use super::{CpuKeeper, CpusError};
-use crate::{agent::Agent, refused::Refused, text::chain};
+use crate::{agent::Agent, refused::Refused, text::chain, turn::Turn};
 
 /// Leaves `count` CPUs of the host online, for the run that holds it; all for 0. Returns the host as it is then.
 ///
@@ -16,15 +16,15 @@ use crate::{agent::Agent, refused::Refused, text::chain};
 pub async fn set(agent: &Arc<Agent>, lease: LeaseRef, count: u32) -> Result<HostFacts, Refused> {
     let keeper = Arc::clone(&agent.cpus).lock_owned().await;
     {
-        let mut registry = agent.registry();
+        let registry = agent.registry();
         registry.check(lease)?;
         registry.check_sound()?;
         if registry.is_ending() {
             return Err(Refused::Ending);
         }
-        registry.begin_change(Some(lease))?;
     }
-    work(agent, keeper, move |keeper| keeper.set(lease.run, count)).await
+    let turn = Turn::begin(agent, Some(lease))?;
+    work(turn, keeper, move |keeper| keeper.set(lease.run, count)).await
 }
 
 /// Puts all CPUs back that were taken offline, but for those that `run` has wanted: what the runs before it have left, where it
@@ -37,8 +37,8 @@ pub async fn put_back(agent: &Arc<Agent>, run: Option<RunId>) -> Result<(), Refu
     if run.map_or(keeper.is_clean(), |run| keeper.is_as_wanted_by(run)) {
         return Ok(());
     }
-    agent.registry().begin_change(None)?;
-    work(agent, keeper, CpuKeeper::put_back).await.map(drop)
+    let turn = Turn::begin(agent, None)?;
+    work(turn, keeper, CpuKeeper::put_back).await.map(drop)
 }
 
 /// Gives the host back, with all its CPUs. It is given back even if something is not as it was; no run can use it then.
@@ -56,8 +56,8 @@ async fn release_to_the_end(agent: &Arc<Agent>, lease: LeaseRef) -> Result<(), R
     let restored = if keeper.is_clean() {
         Ok(())
     } else {
-        agent.registry().begin_change(Some(lease))?;
-        work(agent, keeper, CpuKeeper::put_back).await.map(drop)
+        let turn = Turn::begin(agent, Some(lease))?;
+        work(turn, keeper, CpuKeeper::put_back).await.map(drop)
     };
     agent.registry().release(lease)?;
     agent.tell_watchers();
@@ -65,30 +65,19 @@ async fn release_to_the_end(agent: &Arc<Agent>, lease: LeaseRef) -> Result<(), R
     restored
 }
 
-/// Does it, after [`crate::registry::Registry::begin_change`].
 async fn work(
-    agent: &Arc<Agent>,
+    turn: Turn,
     mut keeper: OwnedMutexGuard<CpuKeeper>,
     change: impl FnOnce(&mut CpuKeeper) -> Result<(), CpusError> + Send + 'static,
 ) -> Result<HostFacts, Refused> {
-    let turn = Turn(Arc::clone(agent));
     let working = tokio::task::spawn_blocking(move || {
         let changed = change(&mut keeper);
         if let Err(error @ CpusError::NotBack { .. }) = &changed {
-            turn.0.registry().quarantine(chain(error));
+            turn.agent().registry().quarantine(chain(error));
         }
         // The agent remembers which CPUs there are; tasks are placed on them.
-        let facts = turn.0.hello().facts;
+        let facts = turn.agent().hello().facts;
         changed.map(|()| facts).map_err(Refused::from)
     });
     working.await.unwrap_or_else(|error| Err(Refused::Stopped(error.to_string())))
-}
-
-/// While it lives, no task starts.
-struct Turn(Arc<Agent>);
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.registry().end_change();
-    }
 }

@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::{
     agent::Agent,
     artifacts::ArtifactStream,
-    blobs,
+    blobs, boot,
     clock::{monotonic_ns, unix_now},
     cpus,
     evidence::EvidenceStream,
@@ -65,6 +65,9 @@ impl Service {
         if let Err(error) = cpus::put_back(&self.agent, Some(run)).await {
             tracing::error!(error = %chain(&error), "the host is not as it was");
         }
+        if let Err(error) = boot::disarm(&self.agent, Some(run)).await {
+            tracing::error!(error = %chain(&error), "the host may not boot its usual kernel");
+        }
         Ok(info.into())
     }
 
@@ -101,7 +104,10 @@ impl v1::agent_server::Agent for Service {
 
     async fn release_lease(&self, request: Request<v1::LeaseRef>) -> Reply<v1::ReleaseLeaseReply> {
         let lease = lease_ref(Some(request.into_inner()))?;
+        // The host is given back even if something is not as it was; no run can use it then.
+        let disarmed = boot::release(&self.agent, lease).await;
         cpus::release(&self.agent, lease).await?;
+        disarmed?;
         Ok(Response::new(v1::ReleaseLeaseReply {}))
     }
 

@@ -9,6 +9,7 @@
 mod artifacts;
 mod barrier;
 mod blobs;
+mod boot;
 mod clock;
 mod cpus;
 mod ends;

@@ -11,7 +11,7 @@ use std::{
 use crate::tree::{GOLDEN, OTHER, Tree, run, tool};
 
 /// Bytes of a sector.
-const SECTOR: u64 = 512;
+pub const SECTOR: u64 = 512;
 /// First sector of the first partition, as usual. Before it is room for GRUB.
 const FIRST_SECTOR: u64 = 2048;
 /// Size of the file system, most of which is never written.
@@ -40,8 +40,10 @@ const GRUB_MODULES: [&str; 12] = [
 /// GRUB's features that keep it from reading ext4 as it is made today.
 const FEATURES: &str = "^metadata_csum_seed,^orphan_file";
 
-/// Words for every kernel.
-const CMDLINE: &str = "root=/dev/vda1 rw console=ttyS0,115200 panic=5";
+/// Words for every kernel, with its root file system on `root`.
+pub fn cmdline(root: &str) -> String {
+    format!("root={root} rw console=ttyS0,115200 panic=5")
+}
 
 /// What `grub-mkconfig` of Debian 12 writes, without what is for screens.
 const GRUB_CFG: &str = r#"### BEGIN /etc/grub.d/00_header ###
@@ -116,7 +118,7 @@ pub fn grub(tree: &Tree, image: &Path) {
     assert!(
         GRUB_CFG.contains(&format!("vmlinuz-{GOLDEN}")) && GRUB_CFG.contains(&format!("vmlinuz-{OTHER}"))
     );
-    tree.write("boot/grub/grub.cfg", 0o644, GRUB_CFG.replace("CMDLINE", CMDLINE).as_bytes());
+    tree.write("boot/grub/grub.cfg", 0o644, GRUB_CFG.replace("CMDLINE", &cmdline("/dev/vda1")).as_bytes());
     tree.write("boot/grub/custom.cfg", 0o644, CUSTOM_CFG.as_bytes());
     run(tool("grub-editenv").arg(tree.path("boot/grub/grubenv")).arg("create"));
 
@@ -138,7 +140,8 @@ pub fn grub(tree: &Tree, image: &Path) {
     disk.write_all_at(&core, SECTOR).expect("a writable disk");
 }
 
-fn partition(image: &Path, table: &str) {
+/// Writes a partition table, as `sfdisk` reads it.
+pub fn partition(image: &Path, table: &str) {
     let mut sfdisk = tool("sfdisk");
     sfdisk.arg("--quiet").arg(image).stdin(Stdio::piped()).stdout(Stdio::null());
     let mut child = sfdisk.spawn().expect("sfdisk; scripts/test installs what the tests need");
@@ -146,7 +149,8 @@ fn partition(image: &Path, table: &str) {
     assert!(child.wait().expect("sfdisk").success());
 }
 
-fn file_system(tree: &Tree, image: &Path, first_sector: u64) {
+/// Makes the file system of the host, from this sector on.
+pub fn file_system(tree: &Tree, image: &Path, first_sector: u64) {
     let offset = format!("offset={},root_owner=0:0", first_sector * SECTOR);
     let mut mke2fs = tool("mke2fs");
     mke2fs.args(["-q", "-F", "-t", "ext4", "-O", FEATURES, "-E", &offset, "-d"]);

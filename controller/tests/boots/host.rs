@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Read,
+    io::{BufRead, BufReader, Write},
     net::TcpListener,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use crate::{
     disk,
     tree::{NAME, PORT, Tree},
+    uefi,
 };
 
 /// Longest wait for a condition that has to come true: a host may have to boot before, on a busy machine.
@@ -63,6 +64,16 @@ impl Host {
         Self::on(dir, cpus, &[])
     }
 
+    /// Makes a host whose firmware is UEFI and boots systemd-boot, which boots the golden kernel, and switches it on.
+    pub fn with_systemd_boot(cpus: u32) -> Self {
+        let dir = TempDir::with_prefix("drover-boots-").expect("a temporary folder");
+        let tree = Tree::new(dir.path().join("tree"), &dir.path().join("pki"));
+        uefi::systemd_boot(&tree, &dir.path().join("disk"), &dir.path().join("variables"));
+        let code = format!("if=pflash,format=raw,readonly=on,file={}", uefi::FIRMWARE);
+        let variables = "if=pflash,format=raw,file=variables".to_owned();
+        Self::on(dir, cpus, &["-drive".to_owned(), code, "-drive".to_owned(), variables])
+    }
+
     fn on(dir: TempDir, cpus: u32, more: &[String]) -> Self {
         let start = |_| {
             let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
@@ -70,7 +81,7 @@ impl Host {
             let mut qemu = start(dir.path(), cpus, port, more);
             let runs = wait_for("QEMU answers or ends", || match qemu.try_wait().expect("our child") {
                 Some(_) => Some(false),
-                None => greets(&dir.path().join("qmp")).then_some(true),
+                None => monitor(&dir.path().join("qmp")).map(|_| true),
             });
             runs.then_some((qemu, port))
         };
@@ -102,6 +113,19 @@ impl Host {
         let path = self.path().join(name);
         fs::write(&path, text).expect("a writable folder");
         path
+    }
+
+    /// Cuts its power, and gives it back at once.
+    pub fn cut_power(&self) {
+        let mut monitor = monitor(&self.path().join("qmp")).expect("QEMU greets");
+        for command in ["qmp_capabilities", "system_reset"] {
+            writeln!(monitor.get_mut(), "{{\"execute\": \"{command}\"}}").expect("QEMU reads");
+            let mut answer = String::new();
+            while !answer.contains("\"return\"") {
+                answer.clear();
+                assert!(monitor.read_line(&mut answer).expect("QEMU answers") > 0);
+            }
+        }
     }
 
     /// All that its firmware, boot loader, kernels and agent have said since it was switched on.
@@ -189,14 +213,14 @@ impl Drop for Host {
     }
 }
 
-/// Whether QEMU has made its machine: then it greets whoever connects.
-fn greets(socket: &Path) -> bool {
-    let greeting = UnixStream::connect(socket).and_then(|mut stream| {
-        let mut bytes = [0; 4];
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.read_exact(&mut bytes)
-    });
-    greeting.is_ok()
+/// Connects to QEMU, once it has made its machine: then it greets whoever connects.
+fn monitor(socket: &Path) -> Option<BufReader<UnixStream>> {
+    let stream = UnixStream::connect(socket).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let mut stream = BufReader::new(stream);
+    let mut greeting = String::new();
+    stream.read_line(&mut greeting).ok()?;
+    greeting.contains("QMP").then_some(stream)
 }
 
 /// Starts QEMU, which ends with this thread at the latest.
@@ -215,9 +239,9 @@ fn start(dir: &Path, cpus: u32, port: u16, more: &[String]) -> Child {
     command.args(["-accel", "tcg", "-cpu", "max", "-m", "512M", "-smp", &cpus.to_string()]);
     command.args(["-chardev", "file,id=console,path=console.log,append=on", "-serial", "chardev:console"]);
     command.args(["-drive", "file=disk,format=raw,if=virtio,cache=unsafe", "-device", "virtio-rng-pci"]);
-    // It can be reached from this machine at one port, and can reach nothing itself.
+    // It can be reached from this machine at one port, can reach nothing itself, and does not boot from there.
     let net = format!("user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:{PORT}");
-    command.args(["-netdev", &net, "-device", "virtio-net-pci,netdev=net"]);
+    command.args(["-netdev", &net, "-device", "virtio-net-pci,netdev=net,romfile="]);
     command.args(more).current_dir(dir).stdin(Stdio::null());
     command.stdout(log.try_clone().expect("our own file")).stderr(log);
     command.spawn().expect("QEMU; scripts/test installs what the tests need")

@@ -4,6 +4,11 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod disk;
+mod efi;
+mod grub;
 mod host;
+mod kexec;
 mod reach;
+mod session;
 mod tree;
+mod uefi;

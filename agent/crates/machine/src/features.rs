@@ -8,7 +8,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::source::Source;
+use crate::{boot, source::Source};
 
 /// Bits of capability masks, from `capability(7)`.
 const CAP_SETUID: u32 = 7;
@@ -29,6 +29,7 @@ pub(crate) fn features(source: Source<'_>, containment: &str) -> Vec<HostFeature
         ("reboot", reboot(source)),
         ("sysctls", sysctls(source)),
     ];
+    features.extend(boot::features(source));
     features.sort_unstable_by_key(|(name, _)| *name);
     let feature = |(name, missing): (&str, Option<String>)| HostFeature { name: name.to_owned(), missing };
     features.into_iter().map(feature).collect()
@@ -82,7 +83,8 @@ fn low_ports(source: Source<'_>) -> Option<String> {
         .map(|why| format!("ports below {first}: {why}"))
 }
 
-fn reboot(source: Source<'_>) -> Option<String> {
+/// Why the agent may not reboot the machine.
+pub(crate) fn reboot(source: Source<'_>) -> Option<String> {
     // In a PID namespace of its own, reboot(2) ends the namespace and not the machine; in a user namespace of its own, no
     // capability counts for the machine.
     for (name, first) in FIRST_NAMESPACES {
@@ -122,9 +124,13 @@ mod tests {
 
     use super::*;
 
+    /// Of all but the ways to boot another kernel.
     fn missing(root: &Path, containment: &str) -> Vec<(String, Option<String>)> {
         let features = features(Source { root }, containment).into_iter();
-        features.map(|feature| (feature.name, feature.missing)).collect()
+        features
+            .filter(|feature| !feature.name.starts_with("boot-"))
+            .map(|feature| (feature.name, feature.missing))
+            .collect()
     }
 
     fn write(root: &Path, path: &str, text: &str) {

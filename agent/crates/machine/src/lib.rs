@@ -1,6 +1,7 @@
 //! Facts and counters of the machine the agent runs on. Read by the agent: facts at every hello, counters at the start
-//! and the end of a task.
+//! and the end of a task. And what changes the machine: which kernel it boots.
 
+pub mod boot;
 pub mod console;
 mod counters;
 mod facts;
