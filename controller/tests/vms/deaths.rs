@@ -1,15 +1,21 @@
 //! Kernels and machines that die under a trial: named, explained, and the run goes on.
 
-use std::{fs, process::Stdio};
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Write},
+    os::{fd::AsRawFd, unix::net::UnixStream},
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Lab, NEW, wait_until};
+use crate::harness::{Lab, NEW, guest_program, wait_until};
 
 const MATRIX: &str = r#"
 version: 1
 name: deaths
-axes: { fate: [panic, cut, stop, fine] }
+axes: { fate: [NAMES] }
 roles:
   job:
     run: [/bin/sh, -c, "echo fate-{{ fate }}-begins > /dev/ttyS0; {{ FATES[fate] }}; echo rate 7"]
@@ -20,41 +26,99 @@ order: declared
 timeout: 5m
 "#;
 
-fn matrix() -> String {
-    let fates = [
-        ("panic", "echo c > /proc/sysrq-trigger; /bin/sleep 200"),
-        ("cut", "/bin/sleep 200"),
-        ("stop", "/bin/sleep 200"),
-        ("fine", "true"),
-    ];
-    let fates: Vec<String> = fates.iter().map(|(fate, words)| format!("'{fate}': '{words}'")).collect();
-    MATRIX.replace("FATES", &format!("{{{}}}", fates.join(", ")))
+/// What a trial does whose machine dies by our hand.
+const WAIT: &str = "/bin/sleep 200";
+
+/// A run of these fates: their names, and what their trials do. The last one ends well.
+fn run(fates: &[(&str, &str)]) -> (Lab, Child) {
+    let program = guest_program();
+    let program = program.to_str().unwrap();
+    let lab = Lab::new(&format!("kernel: {NEW}, files: [/bin/sh, /bin/sleep, {program}]"), "");
+    let all = fates.iter().copied().chain([("fine", "true")]);
+    let names: Vec<&str> = all.clone().map(|(fate, _)| fate).collect();
+    let words: Vec<String> = all.map(|(fate, words)| format!("'{fate}': '{words}'")).collect();
+    let matrix = MATRIX
+        .replace("NAMES", &names.join(", "))
+        .replace("FATES", &format!("{{{}}}", words.join(", ")))
+        .replace("PROGRAM", program);
+    lab.write("m.yaml", &matrix);
+    let run = lab.drover(&["run", "m.yaml"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    (lab, run)
 }
 
-#[test]
-fn expect_each_death_named_and_the_run_to_go_on_when_machines_die() {
-    let lab = Lab::new(&format!("kernel: {NEW}, files: [/bin/sh, /bin/sleep]"), "");
-    lab.write("m.yaml", &matrix());
-    let mut run = lab.drover(&["run", "m.yaml"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    for (fate, signal) in [("cut", Signal::KILL), ("stop", Signal::STOP)] {
-        let mark = format!("fate-{fate}-begins");
-        wait_until("the trial begins", || {
-            assert!(run.try_wait().unwrap().is_none(), "the run ended: {:?}", lab.verdicts());
-            lab.consoles().iter().any(|(_, said)| said.contains(&mark))
-        });
-        let qemu = lab.qemu().expect("a machine that runs");
-        kill_process(Pid::from_raw(qemu).unwrap(), signal).unwrap();
-    }
+/// Waits until the run has ended, with these causes and a number at the end.
+fn expect_causes(lab: &Lab, run: &mut Child, expected: &[&str]) {
     let status = run.wait().unwrap();
     let verdicts = lab.verdicts();
     let causes: Vec<(&str, &str)> =
         verdicts.iter().map(|(_, outcome, cause)| (outcome.as_str(), cause.as_str())).collect();
-    let expected = [("ng", "panic"), ("ng", "unexpected-reboot"), ("ng", "hang")];
-    assert_eq!(causes[..3], expected, "{verdicts:?}");
-    assert!(["ok", "suspect"].contains(&causes[3].0), "{verdicts:?}");
+    let (fine, others) = causes.split_last().unwrap();
+    let expected: Vec<(&str, &str)> = expected.iter().map(|cause| ("ng", *cause)).collect();
+    assert_eq!(others, expected, "{verdicts:?}");
+    assert!(["ok", "suspect"].contains(&fine.0), "{verdicts:?}");
     assert_eq!(status.code(), Some(1));
+}
+
+/// Waits until the trial of a fate has begun; the process of QEMU, and the folder of the machine.
+fn begun(lab: &Lab, run: &mut Child, fate: &str) -> (Pid, PathBuf) {
+    let mark = format!("fate-{fate}-begins");
+    let mut folder = None;
+    wait_until("the trial begins", || {
+        assert!(run.try_wait().unwrap().is_none(), "the run ended: {:?}", lab.verdicts());
+        let consoles = lab.consoles().into_iter();
+        folder = consoles.filter(|(_, said)| said.contains(&mark)).map(|(folder, _)| folder).next();
+        folder.is_some()
+    });
+    let qemu = lab.qemu().and_then(Pid::from_raw);
+    (qemu.expect("a machine that runs"), folder.unwrap())
+}
+
+/// Says a command to QEMU's second control, as its owner may.
+fn tell_monitor(folder: &Path, command: &str) {
+    let folder = File::open(folder).unwrap();
+    // The folder's own path may be too long for a socket.
+    let path = format!("/proc/self/fd/{}/monitor.sock", folder.as_raw_fd());
+    let socket = UnixStream::connect(path).unwrap();
+    let mut lines = BufReader::new(&socket).lines();
+    let greeting = lines.next().unwrap().unwrap();
+    assert!(greeting.contains("QMP"), "{greeting}");
+    for command in ["qmp_capabilities", command] {
+        writeln!(&socket, "{}", serde_json::json!({ "execute": command })).unwrap();
+        // Events come in between.
+        let mut answers = lines.by_ref().map(Result::unwrap).filter(|line| !line.contains("\"event\""));
+        let answer = answers.next().unwrap();
+        assert!(answer.contains("\"return\""), "{answer}");
+    }
+}
+
+#[test]
+fn expect_each_end_named_and_the_run_to_go_on_when_machines_panic_reboot_or_lose_their_power() {
+    let fates = [
+        ("panic", "echo c > /proc/sysrq-trigger; /bin/sleep 200"),
+        ("reset", "echo b > /proc/sysrq-trigger; /bin/sleep 200"),
+        ("reboot", "PROGRAM reboot"),
+        ("cut", WAIT),
+    ];
+    let (lab, mut run) = run(&fates);
+    kill_process(begun(&lab, &mut run, "cut").0, Signal::KILL).unwrap();
+    expect_causes(&lab, &mut run, &["panic", "unexpected-reboot", "unexpected-reboot", "unexpected-reboot"]);
     let evidence = fs::read_to_string(lab.find("c0r1a1/evidence.vm1.txt")).unwrap();
     assert!(evidence.contains("Kernel panic - not syncing: sysrq triggered crash"), "{evidence}");
     let details = lab.report()["attempts"].to_string();
     assert!(details.contains("QEMU ended with signal 9"), "{details}");
+    assert_eq!(details.matches("rebooted or powered off by itself (guest-reset)").count(), 2, "{details}");
+}
+
+#[test]
+fn expect_a_hang_and_the_run_to_go_on_when_machines_or_their_qemu_stand_still() {
+    let (lab, mut run) = run(&[("stop", WAIT), ("freeze", WAIT)]);
+    tell_monitor(&begun(&lab, &mut run, "stop").1, "stop");
+    kill_process(begun(&lab, &mut run, "freeze").0, Signal::STOP).unwrap();
+    expect_causes(&lab, &mut run, &["hang", "hang"]);
+    let details = lab.report()["attempts"].to_string();
+    for words in ["QEMU says that it is paused", "QEMU does not answer, either"] {
+        assert!(details.contains(words), "no `{words}` in {details}");
+    }
+    let evidence = fs::read_to_string(lab.find("c0r1a1/evidence.vm1.txt")).unwrap();
+    assert!(evidence.contains("CPUs, by QEMU") && evidence.contains("RIP="), "{evidence}");
 }

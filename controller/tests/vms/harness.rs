@@ -16,24 +16,55 @@ use tempfile::TempDir;
 pub const OLD: &str = "old";
 pub const NEW: &str = "new+1";
 
+/// Labels and packages.
+const PACKAGES: [(&str, &str); 2] =
+    [(OLD, "debian:linux-image-cloud-amd64"), (NEW, "debian:linux-image-6.12-cloud-amd64")];
+
 /// The kernels, fetched once.
 static KERNELS: LazyLock<Catalogue> = LazyLock::new(|| {
     let catalogue = Catalogue::new(Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels"));
-    for (label, package) in
-        [(OLD, "debian:linux-image-cloud-amd64"), (NEW, "debian:linux-image-6.12-cloud-amd64")]
-    {
-        let fetch = || catalogue.fetch(package, Some(label), &AptOptions::default());
-        if fetch().is_err() {
+    for (label, package) in PACKAGES {
+        if catalogue.fetch(package, Some(label), &AptOptions::default()).is_err() {
             // There may be a newer one by now.
-            let _ = catalogue.remove(label);
-            fetch().unwrap_or_else(|error| panic!("{package}: {error}"));
+            fetch_anew(&catalogue, label);
         }
     }
     catalogue
 });
 
+fn fetch_anew(catalogue: &Catalogue, label: &str) {
+    let _ = catalogue.remove(label);
+    let package = PACKAGES.iter().find_map(|(known, package)| (*known == label).then_some(*package));
+    let fetched = catalogue.fetch(package.expect("a label from here"), Some(label), &AptOptions::default());
+    fetched.unwrap_or_else(|error| panic!("{package:?}: {error}"));
+}
+
 pub fn kernel(label: &str) -> Kernel {
     KERNELS.get(label).expect("a kernel that was fetched")
+}
+
+/// The module that breaks a kernel in the ways that its source names, built for this one.
+pub fn fault_module(label: &str) -> PathBuf {
+    build_module(&kernel(label)).unwrap_or_else(|| {
+        // The archive keeps no headers for a kernel of last year.
+        fetch_anew(&KERNELS, label);
+        build_module(&kernel(label)).expect("a module for the kernel of today")
+    })
+}
+
+fn build_module(kernel: &Kernel) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("modules").join(&kernel.release);
+    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vms/module/build");
+    let version = kernel.package_version.as_deref().expect("a kernel of a package");
+    let built = Command::new(build).args([&kernel.release, version]).arg(&folder).status().expect("bash");
+    built.success().then(|| folder.join("drover_fault.ko"))
+}
+
+/// The example that loads modules and resets machines.
+pub fn guest_program() -> PathBuf {
+    let test = std::env::current_exe().expect("this program's path");
+    let target = test.parent().and_then(Path::parent).expect("cargo's folder");
+    target.join("examples/vm_guest")
 }
 
 /// Longest wait for a condition that has to come true: a machine may have to boot before.
