@@ -73,6 +73,7 @@ fn answer(host: &Name, effect: Effect, events: &mut VecDeque<Event>) {
         | Effect::QuarantineHost { .. }
         | Effect::CyclePower { .. }
         | Effect::MakeMachine { .. }
+        | Effect::RestoreMachine { .. }
         | Effect::Finish { .. } => {}
     }
 }
@@ -100,6 +101,7 @@ fn main() -> Result<(), ExampleError> {
         skew_limit: Duration::from_millis(1),
         reconnect: Reconnect::default(),
         power: BTreeMap::new(),
+        boots: BTreeMap::new(),
         wait_for_hosts: false,
     };
     let mut scheduler = Scheduler::new(plan, [], [])?;

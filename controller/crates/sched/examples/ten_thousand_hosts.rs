@@ -113,6 +113,7 @@ impl World {
             | Effect::CyclePower { .. }
             | Effect::QuarantineHost { .. }
             | Effect::MakeMachine { .. }
+            | Effect::RestoreMachine { .. }
             | Effect::Finish { .. } => {}
         }
     }
@@ -155,6 +156,7 @@ fn run(trials: u32, hosts: usize) -> Result<(), ExampleError> {
         skew_limit: Duration::from_millis(1),
         reconnect: Reconnect { tries: 3, ..Reconnect::default() },
         power: BTreeMap::new(),
+        boots: BTreeMap::new(),
         wait_for_hosts: false,
     };
     let began = cpu_time();

@@ -22,12 +22,19 @@ pub enum Effect {
         why: String,
     },
     /// Make the host the machine that the cell of the attempt asks for; drop any former connection, and connect. The attempt
-    /// is in the journal: the boot is expected. Answered by `HostConnected`, `MachineRefused`, `HostLost` or `HostUnusable`.
+    /// is in the journal: the boot is expected. Answered by `HostConnected`, `MachineRefused`, `HostLost` or `HostUnusable`;
+    /// for a host of [`Plan::boots`](crate::Plan::boots) also by `HostRebooting`, after which it is connected again by order.
     MakeMachine {
         /// The host.
         host: Name,
         /// The attempt.
         attempt: AttemptId,
+    },
+    /// The run is over, and may have booted the host as another machine: see to it that it is what it was before. Answered by
+    /// `MachineRestored`, `HostRebooting` (the order comes again when it is ours again) or `HostLost`.
+    RestoreMachine {
+        /// The host.
+        host: Name,
     },
     /// Take the host for the run. Answered by `LeaseGranted`, `LeaseRefused` or `HostLost`.
     AcquireLease {

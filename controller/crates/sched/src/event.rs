@@ -42,6 +42,20 @@ pub enum Event {
         /// Why it could not be done, if so.
         problem: Option<String>,
     },
+    /// The host goes down because it was asked to, and is sought from now on; what is still said on its connection counts no more.
+    /// Answers [`MakeMachine`](crate::Effect::MakeMachine) and [`RestoreMachine`](crate::Effect::RestoreMachine).
+    HostRebooting {
+        /// The host.
+        host: Name,
+    },
+    /// The host is the machine that it was before the run, or cannot be made that. Answers
+    /// [`RestoreMachine`](crate::Effect::RestoreMachine).
+    MachineRestored {
+        /// The host.
+        host: Name,
+        /// Why it is not, if so.
+        problem: Option<String>,
+    },
     /// The host is ours under a new epoch. Answers [`AcquireLease`](crate::Effect::AcquireLease).
     LeaseGranted {
         /// The host.

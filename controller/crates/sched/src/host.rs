@@ -5,7 +5,11 @@ use std::{collections::BTreeSet, time::Duration};
 
 use drover_model::{AttemptId, Name, TaskId};
 
-use crate::{Effect, Effects, PowerPolicy, Reconnect, power::Power};
+use crate::{
+    BootPolicy, Effect, Effects, PowerPolicy, Reconnect,
+    power::Power,
+    reboot::{Reboot, Seek},
+};
 
 /// Stored attempts that are forgotten in one go.
 const FORGET_BATCH: usize = 16;
@@ -37,6 +41,8 @@ pub(crate) enum HostState {
     },
     /// For attempts and what becomes of them: it is ours.
     Leased,
+    /// For `MachineRestored`, or `HostRebooting`.
+    Restoring,
     /// For `LeaseReleased`.
     Releasing,
     /// For nothing: it was given back, or is not needed any more.
@@ -65,6 +71,10 @@ pub(crate) struct Host {
     pub was_ours: bool,
     /// What may be done when it is lost.
     pub power: Power,
+    /// What was asked of it when it is booted as another machine.
+    pub reboot: Reboot,
+    /// The run does not finish before it is given back, or given up.
+    pub is_awaited: bool,
     /// Lanes that use it, those included that only wait for their last attempts to be stored.
     pub lanes: BTreeSet<usize>,
     /// The lane that has the host for itself, for its current attempt.
@@ -93,13 +103,15 @@ pub(crate) struct Host {
 
 impl Host {
     /// A host that nothing was done with.
-    pub fn new(name: Name, power: Option<PowerPolicy>) -> Self {
+    pub fn new(name: Name, power: Option<PowerPolicy>, boots: Option<BootPolicy>) -> Self {
         Self {
             name,
             state: HostState::Idle,
             boot_id: None,
             was_ours: false,
             power: Power::new(power),
+            reboot: Reboot::new(boots),
+            is_awaited: false,
             lanes: BTreeSet::new(),
             busy: None,
             line: BTreeSet::new(),
@@ -139,11 +151,19 @@ impl Host {
     }
 
     /// The connection is gone, or was not made: tries again, now or later. `false` if it was tried often enough, or long enough
-    /// where its power was cycled.
+    /// where it boots because of us.
     pub fn reconnect(&mut self, now: Duration, policy: Reconnect, effects: &mut Effects) -> bool {
         if let Some(until) = self.power.until() {
             self.state = HostState::Waiting { until: now.saturating_add(policy.max_delay).min(until) };
             return now < until;
+        }
+        match self.reboot.seek(now, policy.max_delay) {
+            Some(Seek::At(until)) => {
+                self.state = HostState::Waiting { until };
+                return true;
+            }
+            Some(Seek::Over) => return false,
+            None => {}
         }
         self.losses = self.losses.saturating_add(1);
         if self.losses > policy.tries {
@@ -165,10 +185,18 @@ impl Host {
         effects.push(Effect::AcquireLease { host: self.name.clone() });
     }
 
+    /// Gives it back.
+    pub fn release(&mut self, effects: &mut Effects) {
+        self.state = HostState::Releasing;
+        effects.push(Effect::ReleaseLease { host: self.name.clone() });
+    }
+
     /// Orders its power to be cycled, if that may be done. Nothing is done to a host that others may have.
     pub fn cycle(&mut self, why: &str, effects: &mut Effects) -> bool {
         let may = self.was_ours && self.power.cycle(why);
         if may {
+            // Its next boot is another one.
+            self.reboot.over();
             self.state = HostState::Cycling;
             effects.push(Effect::CyclePower { host: self.name.clone(), why: why.to_owned() });
         }
@@ -182,11 +210,23 @@ impl Host {
         self.connect(effects);
     }
 
+    /// It goes down because it was asked to: seeks it.
+    pub fn rebooting(&mut self, now: Duration, policy: Reconnect) {
+        self.reboot.begun(now, self.boot_id.clone());
+        self.losses = 0;
+        let until = match self.reboot.seek(now, policy.max_delay) {
+            Some(Seek::At(until)) => until,
+            Some(Seek::Over) | None => now,
+        };
+        self.state = HostState::Waiting { until };
+    }
+
     /// It is ours.
     pub fn leased(&mut self) {
         self.state = HostState::Leased;
         self.was_ours = true;
         self.power.came_back();
+        self.reboot.over();
     }
 
     /// The agent reported something new: it works.

@@ -51,6 +51,7 @@ mod pack;
 mod past;
 mod plan;
 mod power;
+mod reboot;
 mod retry;
 mod roles;
 mod scheduler;
@@ -60,6 +61,7 @@ mod verdict;
 pub use effect::{Effect, Effects, Ended, Progress};
 pub use event::{CollectOutcome, Ending, Event, KnownTask, TaskChange};
 pub use plan::{
-    Group, Order, PastAttempt, Plan, PlanError, PowerPolicy, Reconnect, RoleKind, RoleShape, StatusPolicy,
+    BootPolicy, Group, Order, PastAttempt, Plan, PlanError, PowerPolicy, Reconnect, RoleKind, RoleShape,
+    StatusPolicy,
 };
 pub use scheduler::Scheduler;

@@ -32,6 +32,9 @@ pub struct Plan {
     pub reconnect: Reconnect,
     /// Hosts, by their position in [`Plan::hosts`], whose power can be cycled when they are not found.
     pub power: BTreeMap<usize, PowerPolicy>,
+    /// Hosts, by their position in [`Plan::hosts`], that this run may boot as other machines. They are what they were before
+    /// they are given back.
+    pub boots: BTreeMap<usize, BootPolicy>,
     /// A host that another run holds is asked for again every two seconds, without limit, instead of given up.
     pub wait_for_hosts: bool,
 }
@@ -76,6 +79,17 @@ pub struct PowerPolicy {
     pub within: Duration,
     /// Times that its power may be cycled, each for another loss; then it is given up.
     pub times: u32,
+}
+
+/// What holds for a host that this run may boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootPolicy {
+    /// From the order to reboot on, the longest time until the host is ours again. It is sought every two seconds meanwhile.
+    pub within: Duration,
+    /// A former controller of the run booted it as another machine, and has not put that right.
+    pub astray: bool,
+    /// The boot that a former controller told it to leave, or was about to, if it is not known to have left it.
+    pub leaves: Option<String>,
 }
 
 /// One role, as far as scheduling needs it.

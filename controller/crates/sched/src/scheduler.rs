@@ -1,7 +1,7 @@
 //! The scheduler itself: the state of the run, and which part of it takes which event in. Called by the driver.
 //!
 //! The parts: `inherit` (what former controllers left), `hosts` (connections and leases), `losses` (hosts that are given up),
-//! `machines` (those that are made for an attempt),
+//! `machines` (those that are made for an attempt), `leaving` (hosts that are given back),
 //! `adopt` (what an agent knows), `life` (attempts from prepared to stored), `seating` (which lanes there are), `dispatch`
 //! (what is drawn and journalled), `line` (what is begun), `ending` (interruption, failure of the store, finish).
 //!
@@ -13,6 +13,7 @@ mod dispatch;
 mod ending;
 mod hosts;
 mod inherit;
+mod leaving;
 mod life;
 mod line;
 mod losses;
@@ -108,8 +109,10 @@ pub struct Scheduler {
     timers: BTreeSet<(Duration, Timer)>,
     marked_lanes: Vec<usize>,
     marked_hosts: Vec<usize>,
-    /// Hosts whose release was ordered and not answered.
-    releasing: usize,
+    /// Hosts that the end of the run waits for.
+    awaited: usize,
+    /// How often the user asked to stop.
+    interruptions: u32,
     phase: Phase,
 }
 
@@ -131,7 +134,7 @@ enum Phase {
     Running,
     /// Ends early; `kill`: the user does not want to wait for tasks to stop in their own time.
     Ending { why: Ended, kill: bool },
-    /// Everything is done; waits for the hosts to be given back.
+    /// Everything is done; waits for the hosts to be what they were, and to be given back.
     Closing(Ended),
     /// `Finish` was given.
     Finished,
@@ -196,7 +199,9 @@ impl Scheduler {
                 .hosts
                 .into_iter()
                 .enumerate()
-                .map(|(index, name)| Host::new(name, plan.power.get(&index).copied()))
+                .map(|(index, name)| {
+                    Host::new(name, plan.power.get(&index).copied(), plan.boots.get(&index).cloned())
+                })
                 .collect(),
             rules,
             stock,
@@ -227,7 +232,8 @@ impl Scheduler {
             timers: BTreeSet::new(),
             marked_lanes: Vec::new(),
             marked_hosts: Vec::new(),
-            releasing: 0,
+            awaited: 0,
+            interruptions: 0,
             phase: Phase::Opening,
         };
         scheduler.take_groups(plan.groups, &shapes)?;
@@ -252,10 +258,12 @@ impl Scheduler {
     fn take_in(&mut self, now: Duration, event: Event, effects: &mut Effects) {
         match event {
             Event::RunOpened => {}
-            Event::HostConnected { host, boot_id } => self.host_connected(&host, boot_id, effects),
+            Event::HostConnected { host, boot_id } => self.host_connected(now, &host, boot_id, effects),
             Event::HostLost { host, why } => self.host_lost(now, &host, &why, effects),
             Event::HostUnusable { host, why } => self.host_unusable(now, &host, &why, effects),
             Event::PowerCycled { host, problem } => self.power_cycled(now, &host, problem, effects),
+            Event::HostRebooting { host } => self.host_rebooting(now, &host),
+            Event::MachineRestored { host, problem } => self.machine_restored(&host, problem, effects),
             Event::LeaseGranted { host, known } => self.lease_granted(now, &host, known, effects),
             Event::LeaseRefused { host, why } => self.lease_refused(now, &host, &why, effects),
             Event::LeaseReleased { host } => self.lease_released(&host),

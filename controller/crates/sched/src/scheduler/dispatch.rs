@@ -38,6 +38,7 @@ impl Scheduler {
             }
             for host in std::mem::take(&mut self.marked_hosts) {
                 self.hosts[host].is_marked = false;
+                self.give_back_late(host, effects);
                 self.set_host_timer(host);
                 self.begin_at(now, host, effects);
             }

@@ -14,9 +14,11 @@ use crate::{
 impl Scheduler {
     /// The first interruption ends the run in good order, the second kills what still runs.
     pub(super) fn interrupted(&mut self, now: Duration, effects: &mut Effects) {
+        self.interruptions = self.interruptions.saturating_add(1);
         match &mut self.phase {
             Phase::Ending { kill, .. } => *kill = true,
-            Phase::Closing(_) | Phase::Finished => return,
+            Phase::Closing(_) => return self.hurry(now, effects),
+            Phase::Finished => return,
             Phase::Opening | Phase::Running => {
                 self.phase = Phase::Ending { why: Ended::Interrupted, kill: false };
             }
@@ -59,8 +61,18 @@ impl Scheduler {
                 | HostState::Waiting { .. }
                 | HostState::Cycling
                 | HostState::Leasing
-                | HostState::Denied { .. } => self.abandon(now, index, effects),
-                HostState::Leased | HostState::Releasing | HostState::Released | HostState::GivenUp => {}
+                | HostState::Denied { .. } => {
+                    if self.is_restored_first(index) {
+                        self.leave_attempts(now, index, effects);
+                    } else {
+                        self.abandon(now, index, effects);
+                    }
+                }
+                HostState::Leased
+                | HostState::Restoring
+                | HostState::Releasing
+                | HostState::Released
+                | HostState::GivenUp => {}
             }
         }
         for lane in 0..self.lanes.len() {
@@ -124,7 +136,7 @@ impl Scheduler {
             && !strays()
     }
 
-    /// Gives the hosts back when nothing is left to do, and finishes when they are given back.
+    /// Gives the hosts back when nothing is left to do, and finishes when they are given back, as what they were.
     pub(super) fn finish_if_done(&mut self, effects: &mut Effects) {
         if self.is_done() {
             self.give_hosts_back(effects);
@@ -135,34 +147,11 @@ impl Scheduler {
             };
             self.phase = Phase::Closing(ended);
         }
-        if self.releasing == 0
+        if self.awaited == 0
             && let Phase::Closing(ended) = &self.phase
         {
             effects.push(Effect::Finish { ended: ended.clone(), progress: self.progress });
             self.phase = Phase::Finished;
-        }
-    }
-
-    fn give_hosts_back(&mut self, effects: &mut Effects) {
-        for index in 0..self.hosts.len() {
-            let host = &mut self.hosts[index];
-            match host.state {
-                HostState::Leased => {
-                    host.forget_all(effects);
-                    host.state = HostState::Releasing;
-                    effects.push(Effect::ReleaseLease { host: host.name.clone() });
-                    self.releasing += 1;
-                }
-                HostState::Idle
-                | HostState::Connecting
-                | HostState::Making
-                | HostState::Leasing
-                | HostState::Waiting { .. }
-                | HostState::Cycling
-                | HostState::Denied { .. } => host.state = HostState::Released,
-                HostState::Releasing | HostState::Released | HostState::GivenUp => {}
-            }
-            self.set_host_timer(index);
         }
     }
 }

@@ -16,11 +16,20 @@ use crate::{
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 impl Scheduler {
-    pub(super) fn host_connected(&mut self, name: &Name, boot_id: String, effects: &mut Effects) {
+    pub(super) fn host_connected(
+        &mut self,
+        now: Duration,
+        name: &Name,
+        boot_id: String,
+        effects: &mut Effects,
+    ) {
         let Some(index) = self.host_index(name) else { return };
         let host = &mut self.hosts[index];
         if !matches!(host.state, HostState::Connecting | HostState::Making) {
             return;
+        }
+        if !host.reboot.connected(now, &boot_id) {
+            return self.host_lost(now, name, "it has not gone down yet", effects);
         }
         host.ask(effects);
         let intent = host.power.connected();
@@ -45,19 +54,20 @@ impl Scheduler {
 
     pub(super) fn host_lost(&mut self, now: Duration, name: &Name, why: &str, effects: &mut Effects) {
         let Some(index) = self.host_index(name) else { return };
-        let (running, policy) = (self.is_running(), self.reconnect);
-        let host = &mut self.hosts[index];
-        match host.state {
+        match self.hosts[index].state {
             HostState::Connecting
             | HostState::Making
             | HostState::Leasing
             | HostState::Leased
+            | HostState::Restoring
             | HostState::Denied { .. } => {
-                if !running {
+                if self.is_running() {
+                    self.seek(now, index, why, effects);
+                } else if self.is_restored_first(index) {
+                    self.leave_attempts(now, index, effects);
+                    self.seek(now, index, why, effects);
+                } else {
                     self.abandon(now, index, effects);
-                } else if !host.reconnect(now, policy, effects) {
-                    let was_used = host.boot_id.is_some();
-                    self.lose(now, index, &format!("{name} is lost: {why}"), was_used, effects);
                 }
                 self.mark_host_and_lanes(index);
             }
@@ -67,6 +77,17 @@ impl Scheduler {
             | HostState::Cycling
             | HostState::Released
             | HostState::GivenUp => {}
+        }
+    }
+
+    /// Tries to connect again, or gives up.
+    fn seek(&mut self, now: Duration, index: usize, why: &str, effects: &mut Effects) {
+        let policy = self.reconnect;
+        let host = &mut self.hosts[index];
+        if !host.reconnect(now, policy, effects) {
+            let why = host.reboot.story(&format!("{} is lost: {why}", host.name));
+            let was_used = host.boot_id.is_some() || host.reboot.is_astray();
+            self.lose(now, index, &why, was_used, effects);
         }
     }
 
@@ -97,7 +118,7 @@ impl Scheduler {
     /// Nothing was done with the host, or its agent says itself what is wrong: no reason to keep it from others.
     pub(super) fn host_unusable(&mut self, now: Duration, name: &Name, why: &str, effects: &mut Effects) {
         let Some(index) = self.host_index(name) else { return };
-        if self.hosts[index].power.until().is_some() {
+        if self.hosts[index].power.until().is_some() || self.hosts[index].reboot.until().is_some() {
             // While it boots, what it says is not its last word.
             return self.host_lost(now, name, why, effects);
         }
@@ -106,9 +127,14 @@ impl Scheduler {
             | HostState::Making
             | HostState::Leasing
             | HostState::Leased
+            | HostState::Restoring
             | HostState::Denied { .. } => {
-                if self.is_running() {
-                    self.give_up(now, index, &format!("{name} cannot be used: {why}"), false, effects);
+                let is_astray = self.is_restored_first(index);
+                if self.is_running() || is_astray {
+                    if !self.is_running() {
+                        self.leave_attempts(now, index, effects);
+                    }
+                    self.give_up(now, index, &format!("{name} cannot be used: {why}"), is_astray, effects);
                 } else {
                     self.abandon(now, index, effects);
                 }
@@ -125,7 +151,7 @@ impl Scheduler {
 
     pub(super) fn lease_refused(&mut self, now: Duration, name: &Name, why: &str, effects: &mut Effects) {
         let Some(index) = self.host_index(name) else { return };
-        if matches!(self.hosts[index].state, HostState::Leasing | HostState::Leased) {
+        if matches!(self.hosts[index].state, HostState::Leasing | HostState::Leased | HostState::Restoring) {
             self.hosts[index].was_ours = false;
         }
         match self.hosts[index].state {
@@ -136,7 +162,9 @@ impl Scheduler {
             HostState::Leasing | HostState::Leased if self.is_running() => {
                 self.give_up(now, index, &format!("{name} is not ours: {why}"), false, effects);
             }
-            HostState::Leasing | HostState::Leased => self.abandon(now, index, effects),
+            HostState::Leasing | HostState::Leased | HostState::Restoring => {
+                self.abandon(now, index, effects)
+            }
             HostState::Releasing => self.is_released(index),
             _ => {}
         }
@@ -152,7 +180,7 @@ impl Scheduler {
 
     fn is_released(&mut self, index: usize) {
         self.hosts[index].state = HostState::Released;
-        self.releasing = self.releasing.saturating_sub(1);
+        self.settle(index);
         self.mark_host(index);
     }
 
@@ -209,6 +237,9 @@ impl Scheduler {
                 };
                 let why = format!("{} does not end {}", self.hosts[index].name, stray.task);
                 if self.phase == Phase::Running {
+                    self.lose(now, index, &why, true, effects);
+                } else if self.is_restored_first(index) {
+                    self.leave_attempts(now, index, effects);
                     self.lose(now, index, &why, true, effects);
                 } else {
                     self.abandon(now, index, effects);

@@ -50,6 +50,7 @@ impl Scheduler {
         effects: &mut Effects,
     ) {
         self.hosts[index].state = HostState::GivenUp;
+        self.settle(index);
         self.stock.remove(&self.rules, index);
         self.drop_strays(index);
         why.clone_into(&mut self.last_loss);
@@ -123,6 +124,12 @@ impl Scheduler {
     /// runs elsewhere is ended.
     pub(super) fn abandon(&mut self, now: Duration, index: usize, effects: &mut Effects) {
         self.hosts[index].state = HostState::Released;
+        self.settle(index);
+        self.leave_attempts(now, index, effects);
+    }
+
+    /// Lets go of what a host still has, while the run ends.
+    pub(super) fn leave_attempts(&mut self, now: Duration, index: usize, effects: &mut Effects) {
         self.drop_strays(index);
         let lanes: Vec<usize> = self.hosts[index].lanes.iter().copied().collect();
         for lane in lanes {

@@ -49,6 +49,7 @@ impl Scheduler {
         }
         for host in hosts {
             self.hosts[host].state = HostState::Making;
+            self.hosts[host].reboot.leave();
             effects.push(Effect::MakeMachine { host: self.hosts[host].name.clone(), attempt: id });
             self.mark_host_and_lanes(host);
         }
@@ -86,7 +87,7 @@ impl Scheduler {
         if self.hosts[index].state != HostState::Making {
             return;
         }
-        if self.is_running() {
+        if self.is_running() || self.is_restored_first(index) {
             self.hosts[index].connect(effects);
         } else {
             self.abandon(now, index, effects);
@@ -100,6 +101,17 @@ impl Scheduler {
             attempt.fail(Failure { rank: Rank::WrongCpus, verdict });
             // Nothing was sent yet, so there is no need to wait for the host.
             self.advance(now, id, true, effects);
+        }
+    }
+
+    /// The host goes down, as it was asked to.
+    pub(super) fn host_rebooting(&mut self, now: Duration, name: &Name) {
+        let Some(index) = self.host_index(name) else { return };
+        let policy = self.reconnect;
+        let host = &mut self.hosts[index];
+        if matches!(host.state, HostState::Making | HostState::Restoring) {
+            host.rebooting(now, policy);
+            self.mark_host_and_lanes(index);
         }
     }
 

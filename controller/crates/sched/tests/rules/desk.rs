@@ -77,6 +77,7 @@ pub fn plan(trials: u32) -> Plan {
             max_delay: Duration::from_secs(8),
         },
         power: BTreeMap::new(),
+        boots: BTreeMap::new(),
         wait_for_hosts: false,
     }
 }
@@ -244,6 +245,7 @@ fn line(effect: &Effect) -> String {
         Effect::ConnectHost { host } => format!("connect {host}"),
         Effect::CyclePower { host, why } => format!("cycle {host}: {}", short(why)),
         Effect::MakeMachine { host, attempt } => format!("make {host} for {}", short(attempt)),
+        Effect::RestoreMachine { host } => format!("restore {host}"),
         Effect::AcquireLease { host } => format!("lease {host}"),
         Effect::ReleaseLease { host } => format!("give back {host}"),
         Effect::QuarantineHost { host, why } => format!("quarantine {host}: {}", short(why)),

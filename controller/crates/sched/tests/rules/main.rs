@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test: what is unexpected fails it")]
 
+mod boots;
 mod desk;
 mod endings;
 mod hosts;

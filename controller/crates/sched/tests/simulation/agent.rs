@@ -85,6 +85,8 @@ pub struct Agent {
     pub epoch: u64,
     /// What machine it was made, since it booted.
     pub machine: Option<u32>,
+    /// It goes down, and boots as this.
+    pub next: Option<Option<u32>>,
     /// Connecting fails as long as this is set.
     pub gone: bool,
     /// Another run holds the host.
@@ -215,11 +217,20 @@ impl Agent {
         self.boot(None);
     }
 
+    /// It boots as what it was to be, unless something goes wrong with that.
+    pub fn come_up(&mut self, wrong: bool) {
+        self.harmed.extend(self.tasks.keys().map(|task| task.attempt));
+        let machine = self.next.flatten().filter(|_| !wrong);
+        self.boot(machine);
+        self.restart();
+    }
+
     /// It boots, as asked for: nothing is left of what was there.
     pub fn boot(&mut self, machine: Option<u32>) {
         self.runs = false;
         self.boot += 1;
         self.machine = machine;
+        self.next = None;
         self.tasks.clear();
         self.spool.clear();
     }

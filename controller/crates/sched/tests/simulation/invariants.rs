@@ -50,6 +50,7 @@ pub fn of_effect(world: &World, controller: &Controller, effect: &Effect) -> Hol
             holds(controller.begun.contains(&task.attempt), || format!("{task} starts unprepared"))?;
             invariant_started_after_what_it_needs(world, task)
         }
+        Effect::RestoreMachine { host } => invariant_restored_when_all_is_over(world, host),
         Effect::CyclePower { host, .. } => invariant_the_power_is_ours_to_cut(world, controller, host),
         Effect::Collect { attempt, .. } => {
             holds(!world.store.contains_key(attempt), || format!("{attempt} is collected again"))
@@ -85,7 +86,8 @@ pub fn of_store(
 }
 
 /// Checks what a controller leaves when it ends by itself: nothing runs on the hosts that it gave back.
-pub fn at_any_end(world: &World) -> Holds {
+pub fn at_any_end(world: &World, controller: &Controller) -> Holds {
+    invariant_hosts_are_what_they_were(world, controller)?;
     world.given_back.iter().try_for_each(|host| {
         let alive = world.agents[*host].alive();
         holds(alive.is_empty(), || format!("{alive:?} run on {}", world.hosts[*host]))
@@ -114,6 +116,30 @@ pub fn at_the_end(world: &World, scheduler: &Scheduler) -> Holds {
             world.store.len()
         )
     })
+}
+
+/// No host is left as the machine that the run has made of it, unless nothing can be done about that, or the user is in a hurry.
+fn invariant_hosts_are_what_they_were(world: &World, controller: &Controller) -> Holds {
+    if controller.interrupts > 1 {
+        return Ok(());
+    }
+    world.boots.iter().try_for_each(|host| {
+        let agent = &world.agents[*host];
+        let is_right = agent.machine.is_none() && agent.next.is_none();
+        holds(is_right || world.excused.contains(host), || {
+            format!(
+                "{} is left as another machine: {:?}, {:?}",
+                world.hosts[*host], agent.machine, agent.next
+            )
+        })
+    })
+}
+
+/// A host is made what it was when nothing runs on it any more.
+fn invariant_restored_when_all_is_over(world: &World, host: &Name) -> Holds {
+    let place = world.hosts.iter().position(|name| name == host).unwrap();
+    let alive = world.agents[place].alive();
+    holds(alive.is_empty(), || format!("{host} is to be what it was while {alive:?} run there"))
 }
 
 /// Nothing is ordered on a host without a lease, but to connect and to take one.

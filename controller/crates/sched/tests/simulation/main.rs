@@ -25,7 +25,7 @@ const KEPT: [u64; 11] =
     [356, 15_019, 17_638, 22_271, 36_081, 49_837, 86_612, 96_758, 148_602, 183_953, 187_764];
 
 /// Verdicts, causes and ends that a few hundred histories must come across, or they prove little.
-const TO_BE_REACHED: [&str; 35] = [
+const TO_BE_REACHED: [&str; 37] = [
     "ok",
     "suspect",
     "ng",
@@ -44,6 +44,8 @@ const TO_BE_REACHED: [&str; 35] = [
     "quarantined",
     "power cycled",
     "power failed",
+    "booted",
+    "restored",
     "command",
     "port-taken",
     "template",

@@ -80,6 +80,14 @@ impl Link {
     pub fn loss_is_news(&self) -> bool {
         self.to_controller.iter().any(|event| matches!(event, Event::HostLost { .. }))
     }
+
+    /// The host is told to reboot: the driver listens to nothing else that its connection does.
+    pub fn is_taken(&self) -> bool {
+        let is_order =
+            |effect: &Effect| matches!(effect, Effect::MakeMachine { .. } | Effect::RestoreMachine { .. });
+        self.to_agent.iter().any(|(effect, _)| is_order(effect))
+            || self.to_controller.iter().any(|event| matches!(event, Event::HostRebooting { .. }))
+    }
 }
 
 /// A stored attempt.
@@ -108,6 +116,15 @@ pub struct World {
     pub unstored_limit: u32,
     tries: u32,
     pub power: BTreeMap<usize, PowerPolicy>,
+    /// Hosts that are booted as other machines.
+    pub boots: BTreeSet<usize>,
+    /// Those that a controller has written down as booted, and not as what they were again.
+    /// Each with the boot that it was told to leave, until it is seen on another one.
+    pub astray: BTreeMap<usize, Option<String>>,
+    /// Machines that hosts were booted as in vain, as the present controller knows.
+    tried: BTreeSet<(usize, u32)>,
+    /// Hosts that the present controller could not make what they were: quarantined, or another's.
+    pub excused: BTreeSet<usize>,
     /// Hosts that rebooted by themselves.
     pub rebooted: BTreeSet<usize>,
     /// How often things go wrong, in a thousand.
@@ -158,7 +175,7 @@ impl World {
                 self.tick(&mut controller)?;
             }
             if controller.ended.is_some() {
-                invariants::at_any_end(self)?;
+                invariants::at_any_end(self, &controller)?;
             }
             if controller.ended == Some(Ended::Complete) {
                 return invariants::at_the_end(self, &controller.scheduler);
@@ -286,6 +303,9 @@ impl World {
             controller.had.insert(host);
             controller.away.remove(&host);
         }
+        if let Event::LeaseRefused { host, .. } = &event {
+            self.excused.insert(self.index(host));
+        }
         if let Event::AttemptStored { attempt } = &event {
             controller.unstored.remove(attempt);
             controller.begun.remove(attempt);
@@ -356,7 +376,8 @@ impl World {
             Effect::StopTask { task, kill: true, .. } => {
                 controller.killed.insert(task.attempt);
             }
-            Effect::QuarantineHost { .. } => {
+            Effect::QuarantineHost { host, .. } => {
+                self.excused.insert(self.index(host));
                 self.reached.insert("quarantined");
                 return Ok(());
             }

@@ -6,10 +6,13 @@ use std::{
 };
 
 use drover_model::{Seats, TrialId};
-use drover_sched::{Group, PastAttempt, Plan, PowerPolicy, Reconnect, Scheduler};
+use drover_sched::{BootPolicy, Group, PastAttempt, Plan, PowerPolicy, Reconnect, Scheduler};
 
 use super::{Controller, Link, World};
 use crate::{agent::Agent, rng::Rng, shapes};
+
+/// Time for a host to boot.
+const WITHIN: Duration = Duration::from_secs(60);
 
 /// Hosts whose power can be cycled. Of a fortune of its own, so that what else happens does not depend on it.
 fn power(seed: u64, hosts: usize) -> BTreeMap<usize, PowerPolicy> {
@@ -19,6 +22,13 @@ fn power(seed: u64, hosts: usize) -> BTreeMap<usize, PowerPolicy> {
     let mut policy =
         || PowerPolicy { within: Duration::from_secs(60), times: 1 + u32::try_from(rng.below(2)).unwrap() };
     chosen.into_iter().map(|host| (host, policy())).collect()
+}
+
+/// Hosts that are booted as other machines, instead of being made anew at once. Of a fortune of its own, too.
+fn boots(seed: u64, hosts: usize) -> BTreeSet<usize> {
+    let mut rng = Rng::new(seed.rotate_left(32) ^ 0xb007);
+    let has_some = rng.chance(700);
+    (0..hosts).filter(|_| has_some && rng.chance(700)).collect()
 }
 
 impl World {
@@ -50,6 +60,10 @@ impl World {
             unstored_limit: pick(&mut rng, 1, 4),
             tries: pick(&mut rng, 1, 5),
             power: power(seed, hosts),
+            boots: boots(seed, hosts),
+            astray: BTreeMap::new(),
+            tried: BTreeSet::new(),
+            excused: BTreeSet::new(),
             rebooted: BTreeSet::new(),
             faults,
             calm: false,
@@ -77,6 +91,8 @@ impl World {
         self.lives += 1;
         self.given_back.clear();
         self.released.clear();
+        self.tried.clear();
+        self.excused.clear();
         if self.lives > 8 {
             self.calm_down();
         }
@@ -104,6 +120,14 @@ impl World {
                 max_delay: Duration::from_secs(1),
             },
             power: self.power.clone(),
+            boots: self
+                .boots
+                .iter()
+                .map(|host| {
+                    let (astray, leaves) = (self.astray.contains_key(host), self.astray.get(host).cloned());
+                    (*host, BootPolicy { within: WITHIN, astray, leaves: leaves.flatten() })
+                })
+                .collect(),
             wait_for_hosts: self.wait_for_hosts,
         };
         let journalled = self.journal.iter().map(|(id, seats)| (*id, Seats::clone(seats)));

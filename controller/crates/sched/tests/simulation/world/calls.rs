@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use drover_model::{AttemptId, ErrorCause, Name, Verdict};
+use drover_model::{AttemptId, ErrorCause, MissingCause, Name, Verdict};
 
 use super::{CollectOutcome, Controller, Effect, Event, World};
 
@@ -28,6 +28,7 @@ pub fn hosts_of(effect: &Effect) -> Vec<Name> {
     let mut hosts = match effect {
         Effect::ConnectHost { host }
         | Effect::MakeMachine { host, .. }
+        | Effect::RestoreMachine { host }
         | Effect::AcquireLease { host }
         | Effect::ReleaseLease { host }
         | Effect::StartTask { host, .. }
@@ -138,9 +139,22 @@ impl World {
         call.hosts.iter().filter(is_wrong).map(|host| self.hosts[*host].clone()).collect()
     }
 
+    /// Whether one of these hosts was tried to boot as that machine, and came back as another.
+    fn was_tried(&self, hosts: &[Name], attempt: AttemptId) -> bool {
+        let machine = Self::machine_of(attempt);
+        hosts.iter().any(|host| self.tried.contains(&(self.index(host), machine)))
+    }
+
     fn answer(&mut self, call: &Call, faults: usize) -> Event {
         let why = || "of the world".to_owned();
         match (&call.effect, call.failed) {
+            (Effect::PrepareAttempt { attempt, .. }, false)
+                if self.was_tried(&self.wrong_machines(call, *attempt), *attempt) =>
+            {
+                self.harmed.insert(*attempt);
+                let verdict = Verdict::Missing { cause: MissingCause::WrongKernel, detail: why() };
+                Event::AttemptUnprepared { attempt: *attempt, verdict }
+            }
             (Effect::PrepareAttempt { attempt, .. }, false)
                 if !self.wrong_machines(call, *attempt).is_empty() =>
             {

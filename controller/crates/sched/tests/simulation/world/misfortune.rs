@@ -124,6 +124,9 @@ impl World {
 
     pub(super) fn lose_link(&mut self, controller: &mut Controller, host: usize, why: &str) -> Outcome {
         let name = self.hosts[host].clone();
+        if self.boots.contains(&host) && controller.links[host].is_taken() {
+            return Ok(());
+        }
         self.note(|| format!("{name}: {why}"));
         self.ever_lost.insert(host);
         if controller.links[host].granted && self.agents[host].runs {

@@ -22,6 +22,33 @@ impl World {
                 self.ever_lost.insert(host);
                 Some(Event::HostLost { host: name, why: "no answer".to_owned() })
             }
+            Effect::ConnectHost { .. } if agent.next.is_some() => {
+                // Down, still up, hanging for good, up again.
+                match self.rng.below(if self.calm { 2 } else { 4 }) {
+                    0 => {
+                        self.ever_lost.insert(host);
+                        Some(Event::HostLost { host: name, why: "it boots".to_owned() })
+                    }
+                    2 => {
+                        agent.restart();
+                        Some(Event::HostConnected { host: name, boot_id: agent.boot.to_string() })
+                    }
+                    3 if self.rng.chance(faults) => {
+                        self.ever_lost.insert(host);
+                        self.tried.extend(agent.next.flatten().map(|machine| (host, machine)));
+                        agent.gone = true;
+                        Some(Event::HostLost { host: name, why: "it hangs".to_owned() })
+                    }
+                    _ => {
+                        let (asked, wrong) = (agent.next.flatten(), self.rng.chance(faults));
+                        agent.come_up(wrong);
+                        self.astray.insert(host, None);
+                        self.tried.extend(asked.filter(|_| wrong).map(|machine| (host, machine)));
+                        self.reached.insert("booted");
+                        Some(Event::HostConnected { host: name, boot_id: agent.boot.to_string() })
+                    }
+                }
+            }
             Effect::ConnectHost { .. } => {
                 agent.restart();
                 Some(Event::HostConnected { host: name, boot_id: agent.boot.to_string() })
@@ -29,6 +56,22 @@ impl World {
             Effect::MakeMachine { .. } if agent.gone || self.rng.chance(faults) => {
                 self.ever_lost.insert(host);
                 Some(Event::HostLost { host: name, why: "it does not come up".to_owned() })
+            }
+            Effect::MakeMachine { .. } if self.boots.contains(&host) && !agent.runs => {
+                self.ever_lost.insert(host);
+                Some(Event::HostLost { host: name, why: "it was told to, and did not answer".to_owned() })
+            }
+            Effect::MakeMachine { attempt, .. } if self.boots.contains(&host) => {
+                if self.rng.chance(faults) {
+                    self.harmed.insert(attempt);
+                    let verdict =
+                        Verdict::Missing { cause: MissingCause::WrongKernel, detail: String::new() };
+                    Some(Event::MachineRefused { host: name, attempt, verdict })
+                } else {
+                    self.astray.insert(host, Some(agent.boot.to_string()));
+                    agent.next = Some(Some(World::machine_of(attempt)));
+                    Some(Event::HostRebooting { host: name })
+                }
             }
             Effect::MakeMachine { attempt, .. } if self.rng.chance(faults) => {
                 self.harmed.insert(attempt);
@@ -51,6 +94,10 @@ impl World {
                 // Some events come again after a reconnection.
                 link.cursor = link.cursor.saturating_sub(u64::try_from(self.rng.below(4)).unwrap());
                 Some(Event::LeaseGranted { host: name, known: agent.known() })
+            }
+            Effect::RestoreMachine { .. } if fenced => {
+                self.ever_lost.insert(host);
+                Some(Event::HostLost { host: name, why: "it was told to, and did not answer".to_owned() })
             }
             _ if fenced => None,
             order if call.is_some() => {
@@ -76,6 +123,20 @@ impl World {
                     agent.forget(*attempt)?;
                 }
                 Some(Event::AttemptsForgotten { host: name, attempts })
+            }
+            Effect::RestoreMachine { .. } if self.rng.chance(faults) => {
+                let problem = Some("of the world".to_owned());
+                Some(Event::MachineRestored { host: name, problem })
+            }
+            Effect::RestoreMachine { .. } if agent.machine.is_some() => {
+                self.astray.insert(host, Some(agent.boot.to_string()));
+                agent.next = Some(None);
+                Some(Event::HostRebooting { host: name })
+            }
+            Effect::RestoreMachine { .. } => {
+                self.astray.remove(&host);
+                self.reached.insert("restored");
+                Some(Event::MachineRestored { host: name, problem: None })
             }
             Effect::ReleaseLease { .. } => {
                 link.epoch = 0;
