@@ -20,7 +20,7 @@ use super::{
 use crate::{
     Context,
     args::{HostArgs, MatrixArgs, ResumeArgs, RunArgs},
-    driver::{self, Driven, HostSetup, Hosts, Job, Progress},
+    driver::{self, Driven, HostSetup, Hosts, Job, Ledger, Progress},
     error::Failure,
     exit::ExitStatus,
     time::{unix_ms, utc},
@@ -182,7 +182,12 @@ fn go(begun: Begun, show: bool, context: &Context) -> Result<ExitStatus, Failure
     }
     let matrix = Arc::new(matrix);
     let names = barred.keys().cloned().collect();
-    let shape = driver::schedule(&matrix, id, &plan, Hosts { file: &file, barred: &names }, wait);
+    let ledger = Ledger::open(&results.run_path(id)).map_err(|e| Failure::infrastructure(&e))?;
+    let mut shape = driver::schedule(&matrix, id, &plan, Hosts { file: &file, barred: &names }, wait);
+    shape.boots = driver::boot_policies(&file, &ledger);
+    shape
+        .boots
+        .retain(|place, _| file.hosts.get(*place).is_some_and(|host| !barred.contains_key(&host.name)));
     let scheduler = Scheduler::new(shape, past, journalled).map_err(|e| Failure::infrastructure(&e))?;
     let job = Job {
         run: id,
@@ -193,6 +198,7 @@ fn go(begun: Begun, show: bool, context: &Context) -> Result<ExitStatus, Failure
         holder: holder(),
         store,
         results: results.clone(),
+        ledger,
         cells: driver::cells(&plan),
         progress,
         under_way,

@@ -63,12 +63,12 @@ pub struct LiveAttempt {
     pub seats: Option<Arc<Seats>>,
     /// Its hosts with their boots when it was begun, each once.
     pub boots: Vec<(Name, String)>,
-    /// What its virtual machines must say of themselves, before and after.
+    /// What its machines must say of themselves, before and after.
     pub machines: Vec<(Name, Expected)>,
     /// What they said after it, with the numbers of the connections on which they were asked.
     pub verified: BTreeMap<Name, (u64, Verified)>,
-    /// Its tasks that are to be collected once that is known.
-    pub to_collect: Vec<(Name, TaskId)>,
+    /// All that it left is here, and waits for that.
+    pub waits_for_machines: bool,
     /// Ports of its hosts; `None` where they were asked for.
     pub ports: BTreeMap<Name, Option<Vec<u16>>>,
     /// Its tasks, rendered, by role in the order of the matrix and by instance; empty until prepared.
@@ -122,7 +122,7 @@ impl LiveAttempt {
             boots: Vec::new(),
             machines: Vec::new(),
             verified: BTreeMap::new(),
-            to_collect: Vec::new(),
+            waits_for_machines: false,
             ports: BTreeMap::new(),
             roles: Vec::new(),
             reach: BTreeMap::new(),

@@ -21,11 +21,8 @@ impl Driver {
         let mut machines = Vec::new();
         let mut needed = Vec::new();
         for host in prepare::hosts_under_test(&self.matrix, &seats) {
-            let facts = &self.links.get(host)?.hello().facts;
-            match self.look_at(&planned.cell, host, facts) {
-                Look::Right(expected) => {
-                    machines.extend(expected.map(|expected| (host.clone(), expected)));
-                }
+            match self.look_at(&planned.cell, host)? {
+                Look::Right(expected) => machines.push((host.clone(), *expected)),
                 Look::Needed => needed.push(host.clone()),
                 Look::Wrong(verdict) => return refuse(verdict),
             }

@@ -21,7 +21,7 @@ use super::{
     attempt::{LiveAttempt, LiveTask},
     internal_event::InternalEvent,
     link::{self, Link},
-    machine::Making,
+    machine::{Ledger, Machines},
     setup::HostSetup,
     signals,
     soak::{Recorder, Shape, Times},
@@ -50,6 +50,8 @@ pub struct Job {
     pub store: SqliteStore,
     /// Where raw outputs go.
     pub results: ResultsDir,
+    /// What was done to the machines of the run.
+    pub ledger: Ledger,
     /// How many cells run.
     pub cells: u64,
     /// Tells the user.
@@ -107,8 +109,7 @@ pub(super) struct Driver {
     pub(super) links: BTreeMap<Name, Link>,
     /// Hosts that were connected before.
     pub(super) met: BTreeSet<Name>,
-    /// Hosts that are being made other machines, and for what.
-    pub(super) making: BTreeMap<Name, Making>,
+    pub(super) machines: Machines,
     /// Number of the last connection that was made or tried.
     pub(super) generation: u64,
     /// Number of the last connection to each host.
@@ -165,7 +166,7 @@ pub async fn drive(job: Job) -> Result<Driven, DriveError> {
         next_token: 0,
         links: BTreeMap::new(),
         met: BTreeSet::new(),
-        making: BTreeMap::new(),
+        machines: Machines::new(job.ledger),
         generation: 0,
         generations: BTreeMap::new(),
         cycling: JoinSet::new(),
@@ -230,6 +231,7 @@ impl Driver {
     }
 
     async fn end(mut self, ended: Ended, progress: drover_sched::Progress) -> Result<Driven, DriveError> {
+        self.tell_of_astray();
         self.progress.finish();
         self.recorder = None;
         let (state, at) = match ended {
@@ -275,7 +277,7 @@ impl Driver {
             InternalEvent::Lost { host, generation, why } => {
                 if self.generations.get(&host) == Some(&generation) {
                     tracing::warn!("host {host} is lost: {why}");
-                    self.making.remove(&host);
+                    self.machines.making.remove(&host);
                     self.tell_death(&host);
                     self.links.remove(&host);
                     self.generations.remove(&host);
@@ -286,7 +288,7 @@ impl Driver {
             InternalEvent::Unusable { host, generation, why } => {
                 if self.generations.get(&host) == Some(&generation) {
                     tracing::warn!("host {host} cannot be used: {why}");
-                    self.making.remove(&host);
+                    self.machines.making.remove(&host);
                     self.tell_death(&host);
                     self.links.remove(&host);
                     self.generations.remove(&host);
@@ -308,6 +310,7 @@ impl Driver {
                     return;
                 };
                 link.begin(lease);
+                self.note_golden(&host);
                 self.soak_host_back(&host);
                 self.feed(Event::LeaseGranted { host, known });
             }
@@ -334,9 +337,15 @@ impl Driver {
                 let answer = self.reached(attempt, role, &host, problem);
                 answer.into_iter().for_each(|answer| self.feed(answer));
             }
-            InternalEvent::Verified { attempt, host, problem } => {
-                let answer = self.verified(attempt, &host, problem);
+            InternalEvent::Verified { attempt, host, facts, problem } => {
+                let answer = self.verified(attempt, &host, *facts, problem);
                 answer.into_iter().for_each(|answer| self.feed(answer));
+            }
+            InternalEvent::ToldToBoot { host, generation, attempt, outcome } => {
+                self.told_to_boot(host, generation, attempt, outcome);
+            }
+            InternalEvent::CpusSet { host, attempt, count, facts } => {
+                self.cpus_set(host, attempt, count, facts.map(|facts| *facts));
             }
             InternalEvent::Fetched { attempt, host, fetched } => {
                 let answer = self.fetched(attempt, &host, fetched);
@@ -400,6 +409,7 @@ impl Driver {
             return;
         }
         self.tell_death(&host);
+        self.machines.ledger.answers(&host, &connected.connection.hello.facts.boot_id);
         if let Some(refused) = self.made(&host) {
             return self.feed(refused);
         }

@@ -22,6 +22,7 @@ impl Driver {
                 None
             }
             Effect::MakeMachine { host, attempt } => self.make_machine(host, attempt),
+            Effect::RestoreMachine { host } => self.restore_machine(host),
             Effect::AcquireLease { host } => {
                 let observe = self.matrix.policy().observe;
                 self.links.get_mut(&host)?.acquire(self.run, self.holder.clone(), observe);

@@ -23,10 +23,9 @@ const GAP_NOTE: u64 = 4096;
 impl Driver {
     /// Looks for outputs that did not travel with their events; collects at once if there are none.
     pub(super) fn collect(&mut self, id: AttemptId, tasks: &[(Name, TaskId)]) -> Option<Event> {
-        if self.verify_machines(id, tasks) {
-            return None;
-        }
+        self.verify_machines(id);
         let attempt = self.attempts.get_mut(&id)?;
+        attempt.waits_for_machines = false;
         let mut inline = Outputs::new();
         let mut wanted: BTreeMap<&Name, Wanted> = BTreeMap::new();
         for (host, task) in tasks {
@@ -100,8 +99,12 @@ impl Driver {
         if attempt.fetching.is_empty() { self.collected(id) } else { None }
     }
 
-    /// All that an attempt left is here: reads it. What a soak comes to, its series tells.
-    fn collected(&mut self, id: AttemptId) -> Option<Event> {
+    /// All that an attempt left is here: reads it, once its machines have said what they are. What a soak comes to, its series tells.
+    pub(super) fn collected(&mut self, id: AttemptId) -> Option<Event> {
+        if self.waits_for_machines(id) {
+            self.attempts.get_mut(&id)?.waits_for_machines = true;
+            return None;
+        }
         let attempt = self.attempts.get(&id)?;
         if attempt.soak.is_some() {
             return self.soak_over(id);

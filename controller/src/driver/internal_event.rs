@@ -1,11 +1,15 @@
 //! Everything that can happen to the driver, as one type.
 
-use drover_model::{AttemptId, ErrorCause, HostEvent, Name, TaskEvent, TaskId, Verdict};
+use drover_model::{AttemptId, ErrorCause, HostEvent, HostFacts, Name, TaskEvent, TaskId, Verdict};
 use drover_proto::LeaseRef;
 use drover_sched::{Event, KnownTask};
 use drover_store::StoreEvent;
 
-use super::{attempt::Fetched, link::Connected, soak::Recorded};
+use super::{
+    attempt::Fetched,
+    link::{BootOutcome, Connected},
+    soak::Recorded,
+};
 use crate::live::Watcher;
 
 /// Something that happened.
@@ -34,7 +38,11 @@ pub enum InternalEvent {
     /// A host reaches the service at that place of the matrix, or says why not.
     Reached { attempt: AttemptId, role: usize, host: Name, problem: Option<String> },
     /// A machine was asked again what it is, after the attempt; what is wrong with it, if something is.
-    Verified { attempt: AttemptId, host: Name, problem: Option<Verdict> },
+    Verified { attempt: AttemptId, host: Name, facts: Box<HostFacts>, problem: Option<Verdict> },
+    /// A host was told to boot, and goes down, or does not.
+    ToldToBoot { host: Name, generation: u64, attempt: Option<AttemptId>, outcome: BootOutcome },
+    /// A host was told how many CPUs to keep online; its facts now, or why it does not.
+    CpusSet { host: Name, attempt: AttemptId, count: u32, facts: Result<Box<HostFacts>, Verdict> },
     /// What the attempt left on a host is here, or could not be had.
     Fetched { attempt: AttemptId, host: Name, fetched: Result<Fetched, (ErrorCause, String)> },
     /// Somebody watches the run from now on.

@@ -12,6 +12,7 @@
 //! | `link`: worker, one per connection | requests that must keep their order (start, barrier, stop) | `Answer` | with the connection |
 //! | `barrier`, one per release on several hosts | probes clocks, orders the release | barrier events, `Lost` | with the answers |
 //! | `link`: calls, one each | any other request to an agent | `Answer` | with the answer |
+//! | `link`: boot, one per host that is told to boot | arms a kernel, writes that down, orders the reboot | `ToldToBoot` | with the answers |
 //! | `power`, one per host whose power is cycled | runs the commands of the host file | `PowerCycled` | with the commands |
 //! | `signals` | waits for SIGINT, SIGTERM, SIGHUP | `Interrupted` | with the run |
 //! | `live`: accept, and one per client | serves those who watch | `Watched`, `Interrupted` | with the run, with the client |
@@ -45,7 +46,7 @@ mod stored;
 pub use collect::{Collected, TaskOutput, collect, end_of};
 pub use drive::{Driven, Job, UnderWay, drive};
 pub use link::chain;
-pub use machine::wish_for;
+pub use machine::{Ledger, boot_policies, wish_for};
 pub use observed::weigh;
 pub use progress::Progress;
 pub use setup::{HostSetup, Hosts, cells, check_seats, schedule, spread_hosts};

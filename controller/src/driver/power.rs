@@ -25,6 +25,7 @@ const KEPT: usize = 4096;
 impl Driver {
     /// Has the power of a host cycled; what is still said on its connection counts no more.
     pub(super) fn cycle_power(&mut self, host: Name, why: &str) {
+        self.note_cycle(&host);
         self.links.remove(&host);
         self.generations.remove(&host);
         self.progress.notice(&format!("{why}; its power is cycled"));

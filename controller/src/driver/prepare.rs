@@ -7,7 +7,7 @@ use std::{
 };
 
 use drover_matrix::{Endpoint, Matrix, RenderContext, RenderedRole, Renderer, Role};
-use drover_model::{AttemptId, Cell, ErrorCause, HostFacts, MissingCause, Name, Seats, Verdict};
+use drover_model::{AttemptId, Cell, ErrorCause, Name, Seats, Verdict};
 
 /// Address of every role when they all are on one host.
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -90,32 +90,6 @@ pub fn hosts_under_test<'a>(matrix: &Matrix, seats: &'a Seats) -> Vec<&'a Name> 
     }
 }
 
-/// Why a machine is not what the cell asks for, if so: its kernel must run, its CPUs must be there.
-pub fn machine_mismatch(cell: &Cell, host: &Name, facts: &HostFacts) -> Option<Verdict> {
-    if let Some(kernel) = cell.value("kernel")
-        && kernel != "running"
-        && kernel != facts.kernel_release
-    {
-        return Some(Verdict::Missing {
-            cause: MissingCause::WrongKernel,
-            detail: format!(
-                "the cell asks for kernel `{kernel}`, host {host} runs {}; `running` means whatever runs",
-                facts.kernel_release
-            ),
-        });
-    }
-    if let Some(cpus) = cell.value("cpus") {
-        let online = facts.cpus.len();
-        if !cpus.parse::<usize>().is_ok_and(|count| (1..=online).contains(&count)) {
-            return Some(Verdict::Missing {
-                cause: MissingCause::WrongCpus,
-                detail: format!("the cell asks for {cpus} CPUs, host {host} has {online} online"),
-            });
-        }
-    }
-    None
-}
-
 /// What there is to render an attempt from.
 pub struct Rendering<'a> {
     pub renderer: &'a Renderer,
@@ -164,10 +138,8 @@ fn internal(detail: String) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use drover_matrix::{Options, Source, parse};
-    use drover_model::{CellKey, CpuCore};
-
     use super::*;
+    use drover_matrix::{Options, Source, parse};
 
     const MATRIX: &str = "
 version: 1
@@ -196,34 +168,6 @@ metrics:
 
     fn name(text: &str) -> Name {
         text.parse().unwrap()
-    }
-
-    fn cell(axis: &str, value: &str) -> Cell {
-        Cell { index: 0, key: CellKey::of([]), values: vec![(axis.parse().unwrap(), value.into())] }
-    }
-
-    fn facts() -> HostFacts {
-        let cpus = (0..2).map(|cpu| CpuCore { cpu, core: cpu, package: 0, node: 0 }).collect();
-        HostFacts { kernel_release: "6.1.0".into(), cpus, ..HostFacts::default() }
-    }
-
-    #[test]
-    fn expect_wrong_kernel_when_another_runs() {
-        let web = name("web");
-        assert_eq!(machine_mismatch(&cell("kernel", "running"), &web, &facts()), None);
-        assert_eq!(machine_mismatch(&cell("kernel", "6.1.0"), &web, &facts()), None);
-        let verdict = machine_mismatch(&cell("kernel", "6.10"), &web, &facts()).unwrap();
-        assert_eq!(verdict.cause(), "wrong-kernel");
-    }
-
-    #[test]
-    fn expect_wrong_cpus_when_the_host_has_fewer_or_the_count_is_none() {
-        let web = name("web");
-        assert_eq!(machine_mismatch(&cell("cpus", "2"), &web, &facts()), None);
-        for bad in ["3", "0", "two", "-1"] {
-            let verdict = machine_mismatch(&cell("cpus", bad), &web, &facts()).unwrap();
-            assert_eq!(verdict.cause(), "wrong-cpus", "{bad}");
-        }
     }
 
     #[test]

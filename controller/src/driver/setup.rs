@@ -8,8 +8,8 @@ use std::{
 
 use drover_connect::Target;
 use drover_matrix::{
-    Axis, ExitStatuses, HostFile, HostLimits, Matrix, Plan as Trials, Power, Reach, ReadyTemplate, Role,
-    Spread,
+    Axis, Boot, CpusBy, ExitStatuses, HostFile, HostLimits, Matrix, Plan as Trials, Power, Reach,
+    ReadyTemplate, Role, Spread,
 };
 use drover_model::{Name, RunId, TrialId};
 use drover_sched::{
@@ -46,6 +46,10 @@ pub struct HostSetup {
     pub sysrq: bool,
     /// How it is switched off and on, if that can be done.
     pub power: Option<Power>,
+    /// How it boots other kernels, if it can.
+    pub boot: Option<Boot>,
+    /// How it gets the number of CPUs that a cell asks for.
+    pub cpus: Option<CpusBy>,
 }
 
 /// Name of the host that is this machine.
@@ -127,6 +131,7 @@ fn plan(
         roles: matrix.roles().iter().map(|role| shape(matrix, role, hosts, times)).collect(),
         groups: groups(matrix, trials, hosts, &names),
         power: hosts.power(),
+        boots: BTreeMap::new(),
         hosts: names,
         retries: policy.retries,
         after_ng: policy.after_ng,

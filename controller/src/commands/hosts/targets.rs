@@ -44,9 +44,9 @@ pub fn setups(hosts: &HostFile, reaching: Reaching) -> Result<BTreeMap<Name, Hos
             (Reach::Vm(vm), Some(agent)) => vms::target(&host.name, vm, &hosts.kernels, agent)?,
             _ => target(host, agent.as_ref(), reaching)?,
         };
-        let HostEntry { address, limits, sysrq, .. } = *host;
-        let power = host.power.clone();
-        Ok((host.name.clone(), HostSetup { target, address, limits, sysrq, power }))
+        let HostEntry { address, limits, sysrq, cpus, .. } = *host;
+        let (power, boot) = (host.power.clone(), host.boot.clone());
+        Ok((host.name.clone(), HostSetup { target, address, limits, sysrq, power, boot, cpus }))
     };
     hosts.hosts.iter().map(setup).collect()
 }

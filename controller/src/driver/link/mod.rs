@@ -2,8 +2,9 @@
 //!
 //! Requests that must reach the agent in the order in which they were made go through a lane; others run side by side.
 //! The parts: `lease` (taking, keeping and giving back the host), `tasks` (ports, starts, stops), `stage` (files by hash), `fetch`
-//! (outputs and artifacts), `samples` (what was observed of the host).
+//! (outputs and artifacts), `samples` (what was observed of the host), `boot` (kernels and CPUs), `verify` (what it says of itself).
 
+mod boot;
 mod fetch;
 mod lease;
 mod samples;
@@ -18,9 +19,10 @@ use std::{
     time::Duration,
 };
 
+pub use boot::{BootOrder, BootOutcome};
 pub use drover_agent::chain;
 use drover_connect::{AgentProcess, Connection, Target};
-use drover_model::Name;
+use drover_model::{HostFacts, Name};
 use drover_proto::{Hello, LeaseRef, Refusal, v1};
 use drover_sched::Event;
 use tokio::{
@@ -31,6 +33,8 @@ use tokio::{
     task::AbortHandle,
 };
 use tonic::{Code, Status, transport::Channel};
+
+pub use verify::Subject;
 
 use super::{barrier::Member, clock::ClockOffset, internal_event::InternalEvent};
 
@@ -130,6 +134,11 @@ impl Link {
 
     pub fn hello(&self) -> &Hello {
         &self.connection.hello
+    }
+
+    /// The host says of itself what it has not said before.
+    pub fn learn(&mut self, facts: HostFacts) {
+        self.connection.hello.facts = facts;
     }
 
     /// Address at which the host was reached, if it is another machine.

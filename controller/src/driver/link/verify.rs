@@ -1,4 +1,4 @@
-//! What a virtual machine says of itself after an attempt.
+//! What a host under test says of itself after an attempt.
 
 use std::path::PathBuf;
 
@@ -11,22 +11,39 @@ use serde::Serialize;
 use super::{InternalEvent, Link, chain, lost};
 use crate::driver::machine::verdict_of;
 
+/// Who is asked.
+pub enum Subject {
+    /// A virtual machine.
+    Vm(VmHost),
+    /// Any other host.
+    Host {
+        /// What the cell asks for.
+        kernel: Option<String>,
+    },
+}
+
 /// The machine of an attempt, as it is kept beside its outputs.
 #[derive(Serialize)]
 struct Record<'a> {
-    /// Label of the kernel.
-    kernel: &'a str,
-    accelerator: String,
+    /// Label of the kernel; none if the cell asks for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel: Option<&'a str>,
+    /// What runs the instructions of a virtual machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accelerator: Option<String>,
     found: &'a Found,
 }
 
 impl Link {
     /// Asks the machine again what it is. Keeps its answer as `machine.HOST.json` in `folder`. Where its kernel has reported
     /// a failure there is no answer: the machine is being ended.
-    pub fn verify(&self, attempt: AttemptId, vm: VmHost, expected: Expected, folder: PathBuf) {
+    pub fn verify(&self, attempt: AttemptId, subject: Subject, expected: Expected, folder: PathBuf) {
         let mut client = self.client.clone();
-        let (host, generation) = (self.host.clone(), self.generation);
-        let (events, now) = (self.events.clone(), vm.now());
+        let (host, generation, events) = (self.host.clone(), self.generation, self.events.clone());
+        let now = match &subject {
+            Subject::Vm(vm) => vm.now(),
+            Subject::Host { .. } => None,
+        };
         tokio::spawn(async move {
             let request = v1::HelloRequest {
                 protocol: PROTOCOL,
@@ -37,17 +54,30 @@ impl Link {
                 Ok(reply) => match Hello::try_from(reply.into_inner()) {
                     Err(error) => InternalEvent::Lost { host: host.clone(), generation, why: chain(&error) },
                     Ok(hello) => {
-                        if vm.has_failed().await {
-                            return;
+                        let facts = hello.facts;
+                        let problem = compare(&expected, &facts);
+                        match &subject {
+                            Subject::Vm(vm) => {
+                                if vm.has_failed().await {
+                                    return;
+                                }
+                                if problem.is_some() {
+                                    vm.spoil();
+                                }
+                                if let Some(now) = now {
+                                    keep(&record_of(&now, &Found::of_facts(&facts)), folder, host.as_ref())
+                                        .await;
+                                }
+                            }
+                            Subject::Host { kernel } => {
+                                let found = Found::of_facts(&facts);
+                                let record =
+                                    Record { kernel: kernel.as_deref(), accelerator: None, found: &found };
+                                keep(&record, folder, host.as_ref()).await;
+                            }
                         }
-                        let problem = compare(&expected, &hello.facts);
-                        if problem.is_some() {
-                            vm.spoil();
-                        }
-                        if let Some(now) = now {
-                            keep(&now, &hello.facts, folder, host.as_ref()).await;
-                        }
-                        InternalEvent::Verified { attempt, host: host.clone(), problem }
+                        let facts = Box::new(facts);
+                        InternalEvent::Verified { attempt, host: host.clone(), facts, problem }
                     }
                 },
             };
@@ -60,11 +90,12 @@ fn compare(expected: &Expected, facts: &HostFacts) -> Option<Verdict> {
     expected.compare(&Found::of_facts(facts)).err().map(|mismatch| verdict_of(&mismatch, "after the trial"))
 }
 
-async fn keep(now: &Now, facts: &HostFacts, folder: PathBuf, host: &str) {
-    let found = Found::of_facts(facts);
-    let accelerator = now.accelerator.to_string();
-    let record = Record { kernel: &now.machine.kernel, accelerator, found: &found };
-    let Ok(text) = serde_json::to_vec_pretty(&record) else { return };
+fn record_of<'a>(now: &'a Now, found: &'a Found) -> Record<'a> {
+    Record { kernel: Some(&now.machine.kernel), accelerator: Some(now.accelerator.to_string()), found }
+}
+
+async fn keep(record: &Record<'_>, folder: PathBuf, host: &str) {
+    let Ok(text) = serde_json::to_vec_pretty(record) else { return };
     let kept = async {
         tokio::fs::create_dir_all(&folder).await?;
         tokio::fs::write(folder.join(format!("machine.{host}.json")), text).await

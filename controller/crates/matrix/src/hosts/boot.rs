@@ -116,13 +116,6 @@ impl Boot {
             }
         }
     }
-
-    /// Whether the command is told the words: it then sees to it that the kernel gets them.
-    #[must_use]
-    pub fn hands_over_words(&self) -> bool {
-        let asks = |word: &String| placeholders::render(word, &[("kernel", "")]).is_err();
-        matches!(&self.by, BootMethod::Command(argv) if argv.iter().any(asks))
-    }
 }
 
 impl BootMethod {
@@ -161,8 +154,5 @@ mod tests {
         let once = by.once(&kernel, &["drover.nonce=1".into(), "nr_cpus=2".into()]);
         let argv = ["next", "second", "--words=drover.nonce=1 nr_cpus=2"].map(str::to_owned).to_vec();
         assert_eq!(once, BootOnce::Command { argv });
-        assert!(by.hands_over_words());
-        assert!(!boot(BootMethod::Command(vec!["next".into(), "{{kernel}}".into()])).hands_over_words());
-        assert!(!boot(BootMethod::EfiBootNext).hands_over_words());
     }
 }

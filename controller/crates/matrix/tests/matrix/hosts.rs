@@ -212,7 +212,6 @@ hosts:
     assert_eq!((boot(2), boot(3)), (None, None), "neither this machine nor a virtual one");
     let command = boot(4).unwrap();
     assert_eq!(command.kernels, [entry("6.1.0", "6.1.0", "6.1.0"), entry("x", "two", "x")]);
-    assert!(command.hands_over_words());
     let boots: Vec<bool> = file.hosts.iter().map(HostEntry::boots_for_cpus).collect();
     assert_eq!(boots, [true, false, false, true, false]);
 }
