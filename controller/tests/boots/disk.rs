@@ -45,6 +45,9 @@ pub fn cmdline(root: &str) -> String {
     format!("root={root} rw console=ttyS0,115200 panic=5")
 }
 
+/// An entry whose kernel does not boot.
+pub const BROKEN: &str = "broken";
+
 /// What `grub-mkconfig` of Debian 12 writes, without what is for screens.
 const GRUB_CFG: &str = r#"### BEGIN /etc/grub.d/00_header ###
 if [ -s $prefix/grubenv ]; then
@@ -88,6 +91,12 @@ submenu 'Advanced options for Debian GNU/Linux' $menuentry_id_option 'gnulinux-a
 		echo	'Loading initial ramdisk ...'
 		initrd	/boot/initrd.img-other
 	}
+	menuentry 'Debian GNU/Linux, with Linux broken' --class debian --class gnu-linux --class gnu --class os $menuentry_id_option 'gnulinux-broken-advanced-1' {
+		echo	'Loading Linux broken ...'
+		linux	/boot/vmlinuz-other CMDLINE rdinit=/nonsense ${drover}
+		echo	'Loading initial ramdisk ...'
+		initrd	/boot/initrd.img-other
+	}
 	menuentry 'Debian GNU/Linux, with Linux golden' --class debian --class gnu-linux --class gnu --class os $menuentry_id_option 'gnulinux-golden-advanced-1' {
 		echo	'Loading Linux golden ...'
 		linux	/boot/vmlinuz-golden CMDLINE ${drover}
@@ -115,9 +124,9 @@ export drover
 
 /// Makes a disk in `image` that the firmware of a PC boots by GRUB.
 pub fn grub(tree: &Tree, image: &Path) {
-    assert!(
-        GRUB_CFG.contains(&format!("vmlinuz-{GOLDEN}")) && GRUB_CFG.contains(&format!("vmlinuz-{OTHER}"))
-    );
+    for name in [GOLDEN, OTHER, BROKEN] {
+        assert!(GRUB_CFG.contains(&format!("with Linux {name}'")), "{name}");
+    }
     tree.write("boot/grub/grub.cfg", 0o644, GRUB_CFG.replace("CMDLINE", &cmdline("/dev/vda1")).as_bytes());
     tree.write("boot/grub/custom.cfg", 0o644, CUSTOM_CFG.as_bytes());
     run(tool("grub-editenv").arg(tree.path("boot/grub/grubenv")).arg("create"));

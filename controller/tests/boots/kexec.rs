@@ -30,7 +30,8 @@ async fn expect_the_other_kernel_when_it_is_started_by_kexec_and_the_golden_one_
     assert_eq!((&facts.kernel_release, facts.cpus.len()), (&kernel(OTHER).release, 1));
     assert!(facts.cmdline.ends_with("drover.nonce=n-1 nr_cpus=1"), "{}", facts.cmdline);
 
-    let session = session.reboot("", &[]).await;
+    // It is gone with the power.
+    let session = session.cut_power().await;
     assert_eq!(session.facts().kernel_release, kernel(GOLDEN).release);
     assert_eq!(session.facts().cpus.len(), 2);
 }

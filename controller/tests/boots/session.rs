@@ -79,9 +79,4 @@ impl<'a> Session<'a> {
         let connection = self.host.agent_when("the host is up again", again).await;
         Session::on(self.host, connection).await
     }
-
-    /// Gives the host back.
-    pub async fn release(&mut self) {
-        self.connection.client.release_lease(self.lease.clone()).await.expect("no task runs");
-    }
 }

@@ -1,15 +1,28 @@
 //! Which ways of booting another kernel a host has, for its facts.
 
+use std::path::Path;
+
+use rustix::process::geteuid;
+
 use super::{efi::variables::Variables, grub, kexec, systemd_boot};
 use crate::source::Source;
 
+/// The names of the ways.
+const NAMES: [&str; 4] = ["boot-efi-bootnext", "boot-grub", "boot-kexec", "boot-systemd-boot"];
+
 /// Each way by its name in host files, and why it is not there.
 pub(crate) fn features(source: Source<'_>) -> [(&'static str, Option<String>); 4] {
+    let user = geteuid();
+    if source.root == Path::new("/") && !user.is_root() {
+        let why = || Some(format!("it takes root, and the agent runs as user {}", user.as_raw()));
+        return NAMES.map(|name| (name, why()));
+    }
+    let [efi, grub, kexec, systemd_boot] = NAMES;
     [
-        ("boot-efi-bootnext", why(Variables::of(source).map(drop))),
-        ("boot-grub", why(grub::usable(source))),
-        ("boot-kexec", why(kexec::usable(source))),
-        ("boot-systemd-boot", why(systemd_boot::usable(source).map(drop))),
+        (efi, why(Variables::of(source).map(drop))),
+        (grub, why(grub::usable(source))),
+        (kexec, why(kexec::usable(source))),
+        (systemd_boot, why(systemd_boot::usable(source).map(drop))),
     ]
 }
 

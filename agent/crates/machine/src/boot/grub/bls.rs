@@ -24,6 +24,7 @@ pub(super) fn entries(source: Source<'_>) -> Result<Vec<Entry>, GrubError> {
             id: Some(stem.to_owned()),
             submenu: None,
             takes_words: file.all("options").any(takes),
+            unrestricted: file.get("grub_arg").is_some_and(|words| words.contains("--unrestricted")),
         })
     });
     entries.collect()

@@ -12,10 +12,14 @@ const LOADERS: [&str; 4] = ["linux", "linux16", "linuxefi", "linuxxen"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Menu {
     pub(super) entries: Vec<Entry>,
-    /// Whether it loads its environment block, and whether it boots `next_entry` and clears it.
-    pub(super) loads: bool,
+    /// Whether it loads `next_entry` from its environment block, and the variable [`VARIABLE`].
+    pub(super) loads_next: bool,
+    pub(super) loads_words: bool,
+    /// Whether it boots `next_entry` and clears it.
     pub(super) boots_next: bool,
     pub(super) clears_next: bool,
+    /// Whether entries are protected by passwords, unless they say otherwise.
+    pub(super) protected: bool,
     /// Whether submenus see the variable [`VARIABLE`].
     pub(super) exports: bool,
     /// Whether it has entries from `loader/entries` (Fedora's `blscfg`).
@@ -33,6 +37,8 @@ pub(super) struct Entry {
     pub(super) submenu: Option<Vec<Entry>>,
     /// Whether the kernel's command line has the variable [`VARIABLE`], so that its words are words there.
     pub(super) takes_words: bool,
+    /// Whether it is booted without a password.
+    pub(super) unrestricted: bool,
 }
 
 /// An entry that was found.
@@ -65,6 +71,9 @@ pub enum EntryError {
         /// Its entries.
         there: Vec<String>,
     },
+    /// GRUB would ask for a password, and wait for ever.
+    #[error("GRUB asks for a password before it boots `{0}` (superusers); give the entry `--unrestricted`")]
+    Protected(String),
     /// GRUB would take another one.
     #[error(
         "GRUB would take `{name}` for {other}; name an entry by its id (`--id` of menuentry), which is unique and does not begin with a digit"
@@ -126,7 +135,14 @@ impl Menu {
         let Some((name, args)) = words.split_first() else { return };
         let has = |text: &str| args.iter().any(|word| word.text == text);
         match name.text.as_str() {
-            "load_env" => self.loads = true,
+            "load_env" => {
+                // All variables, unless it names some.
+                let file = args.iter().any(|word| matches!(word.text.as_str(), "-f" | "--file"));
+                let names = args.iter().filter(|word| !word.text.starts_with('-')).count();
+                let all = names <= usize::from(file);
+                self.loads_next |= all || has("next_entry");
+                self.loads_words |= all || has(VARIABLE);
+            }
             "save_env" if has("next_entry") => self.clears_next = true,
             "export" if has(VARIABLE) => self.exports = true,
             "blscfg" => self.blscfg = true,
@@ -135,6 +151,9 @@ impl Menu {
             }
             "set" => {
                 let default = args.iter().filter(|word| word.text.starts_with("default="));
+                self.protected |= args
+                    .iter()
+                    .any(|word| word.text.strip_prefix("superusers=").is_some_and(|users| !users.is_empty()));
                 self.boots_next |=
                     default.flat_map(|word| &word.variables).any(|(name, _)| name == "next_entry");
             }
@@ -164,7 +183,10 @@ impl Menu {
                     return Err(EntryError::Submenu { name: name.to_owned(), there });
                 }
                 (None, true) => {
-                    let takes_words = entry.takes_words && (level == 0 || self.exports);
+                    if self.protected && !entry.unrestricted {
+                        return Err(EntryError::Protected(name.to_owned()));
+                    }
+                    let takes_words = entry.takes_words && self.loads_words && (level == 0 || self.exports);
                     return self.told(path, entry).map(|path| Found { path, takes_words });
                 }
                 (None, false) => return Err(self.absent(name)),
@@ -216,6 +238,8 @@ fn entry(words: &[Word]) -> Entry {
             entry.id = words.next().map(|word| word.text.clone());
         } else if let Some(id) = option.and_then(|option| option.strip_prefix("id=")) {
             entry.id = Some(id.to_owned());
+        } else if option == Some("unrestricted") {
+            entry.unrestricted = true;
         } else if matches!(option, Some("class" | "users" | "hotkey" | "source")) {
             words.next();
         } else if option.is_none() && title.is_none() {
@@ -304,7 +328,7 @@ mod tests {
     #[test]
     fn expect_the_ids_when_entries_of_debian_are_found_by_title() {
         let menu = Menu::parse(DEBIAN);
-        assert!(menu.loads && menu.boots_next && menu.clears_next && menu.custom, "{menu:?}");
+        assert!(menu.loads_next && menu.boots_next && menu.clears_next && menu.custom, "{menu:?}");
         assert!(!menu.exports && !menu.blscfg, "{menu:?}");
         let uuid = "3f1c2f6e-5a0b-4a8e-9d57-0c2f6b1f7d11";
         let title = format!("{ADVANCED}>Debian GNU/Linux, with Linux 6.1.0-50-amd64");
@@ -357,15 +381,31 @@ mod tests {
             ("linux /v ro $drovers", false),
             ("echo $drover; linux /v", false),
         ] {
-            let menu = Menu::parse(&format!("menuentry x {{\n{linux}\n}}\n"));
+            let menu = Menu::parse(&format!("load_env\nmenuentry x {{\n{linux}\n}}\n"));
             assert_eq!(menu.find("x").unwrap().takes_words, takes, "{linux}");
         }
+        for (load, takes) in [
+            ("load_env -f ${x}/grubenv", true),
+            ("load_env next_entry", false),
+            ("load_env --file /x drover", true),
+        ] {
+            let menu = Menu::parse(&format!("{load}\nmenuentry x {{\nlinux /v $drover\n}}\n"));
+            assert_eq!(menu.find("x").unwrap().takes_words, takes, "{load}");
+        }
+    }
+
+    #[test]
+    fn expect_a_refusal_when_grub_would_ask_for_a_password() {
+        let menu =
+            Menu::parse("set superusers=\"root\"\nmenuentry a {\n}\nmenuentry b --unrestricted {\n}\n");
+        assert!(menu.find("a").unwrap_err().to_string().contains("--unrestricted"));
+        assert_eq!(menu.find("b").unwrap().path, "b");
     }
 
     #[test]
     fn expect_a_menu_that_is_not_honoured_when_next_entry_is_not_cleared() {
         let menu = Menu::parse("load_env\nset default=\"${next_entry}\"\nset next_entry=\n");
-        assert!(menu.boots_next && !menu.clears_next);
+        assert!(menu.loads_next && menu.boots_next && !menu.clears_next);
         let menu = Menu::parse("load_env\nset default=\"${saved_entry}\"\nsave_env next_entry\n");
         assert!(!menu.boots_next && menu.clears_next);
     }

@@ -89,7 +89,7 @@ pub(super) fn plan(
         menu.entries.extend(bls::entries(source)?);
     }
     let missing = [
-        (menu.loads, "load its environment block (load_env)"),
+        (menu.loads_next, "load its environment block (load_env)"),
         (menu.boots_next, "boot `next_entry` (set default=\"${next_entry}\")"),
         (menu.clears_next, "clear `next_entry` (save_env next_entry)"),
     ];
