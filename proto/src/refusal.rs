@@ -93,9 +93,12 @@ impl Refusal {
     pub fn code(self) -> Code {
         match self {
             Self::LeaseHeld => Code::AlreadyExists,
-            Self::Protocol | Self::StaleLease | Self::TasksRunning | Self::Quarantined | Self::Cpus | Self::Boot => {
-                Code::FailedPrecondition
-            }
+            Self::Protocol
+            | Self::StaleLease
+            | Self::TasksRunning
+            | Self::Quarantined
+            | Self::Cpus
+            | Self::Boot => Code::FailedPrecondition,
             Self::UnknownTask | Self::NoOutput | Self::NoArtifact | Self::UnknownBlob => Code::NotFound,
             Self::Full | Self::NoPorts => Code::ResourceExhausted,
             Self::Ending | Self::Changing => Code::Unavailable,

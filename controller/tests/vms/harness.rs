@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     sync::LazyLock,
@@ -67,6 +68,9 @@ pub fn guest_program() -> PathBuf {
     target.join("examples/vm_guest")
 }
 
+/// A place's own catalogue, below it.
+const OWN_KERNELS: &str = "kernels";
+
 /// Longest wait for a condition that has to come true: a machine may have to boot before.
 const PATIENCE: Duration = Duration::from_secs(240);
 
@@ -103,8 +107,28 @@ impl Lab {
         lab
     }
 
+    /// With a QEMU that does something else than it is told: `cases` of a shell change `arg`, by the argument before, `last`, and
+    /// may add to `args`.
+    pub fn disobedient(vm: &str, cases: &str) -> Self {
+        let lab = Self::new(&format!("{vm}, qemu: ./qemu"), "");
+        let script = format!(
+            "#!/bin/bash\nargs=()\nfor arg; do\n  case $last in {cases} esac\n  args+=(\"$arg\")\n  last=$arg\ndone\n\
+             exec qemu-system-x86_64 \"${{args[@]}}\"\n"
+        );
+        let qemu = lab.write("qemu", &script);
+        fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).expect("our file");
+        let hosts = fs::read_to_string(lab.path().join("hosts.yaml")).expect("the host file");
+        lab.write("hosts.yaml", &hosts.replace("./qemu", qemu.to_str().expect("a plain path")));
+        lab
+    }
+
     pub fn path(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// A catalogue of its own, instead of that of all tests.
+    pub fn catalogue(&self) -> Catalogue {
+        Catalogue::new(self.path().join(OWN_KERNELS))
     }
 
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
@@ -115,11 +139,12 @@ impl Lab {
 
     /// The program, set up for this place.
     pub fn drover(&self, arguments: &[&str]) -> Command {
+        let own = self.path().join(OWN_KERNELS);
         let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
         command
             .args(arguments)
             .current_dir(self.path())
-            .env("DROVER_KERNELS", KERNELS.root())
+            .env("DROVER_KERNELS", if own.exists() { &own } else { KERNELS.root() })
             .env("TMPDIR", self.path())
             .env_remove("DROVER_RESULTS")
             .env_remove("DROVER_LOG")

@@ -10,5 +10,6 @@ mod guest;
 mod harness;
 mod hotplug;
 mod plain;
+mod refused;
 mod reports;
 mod tables;

@@ -1,7 +1,8 @@
 //! Why a virtual machine cannot be had.
 
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, time::Duration};
 
+use drover_machine::console::{Classifier, Hint};
 use drover_model::{MissingCause, Name};
 use drover_vm::{BootError, CatalogueError, InitramfsError, SpecError, StartError};
 
@@ -18,6 +19,16 @@ pub enum VmError {
         "host {host} has no kernel `{label}`: see `drover kernels list`, or name it in `kernels` of the host file"
     )]
     Kernel {
+        /// The host.
+        host: Name,
+        /// The label.
+        label: String,
+        /// Why.
+        source: CatalogueError,
+    },
+    /// What is known of a kernel, or its files, cannot be used.
+    #[error("host {host} cannot use kernel `{label}`")]
+    Files {
         /// The host.
         host: Name,
         /// The label.
@@ -64,7 +75,11 @@ pub enum VmError {
         source: StartError,
     },
     /// The kernel does not come to run the agent.
-    #[error("kernel `{label}` does not boot on host {host}: {error}{}", last_lines(error.console()))]
+    #[error(
+        "kernel `{label}` does not boot on host {host}: {}{error}{}",
+        complaint(error.console()),
+        last_lines(error.console())
+    )]
     Boot {
         /// The host.
         host: Name,
@@ -83,6 +98,16 @@ pub enum VmError {
         /// Why.
         source: Box<ConnectError>,
     },
+}
+
+/// What the kernel has reported, as the beginning of a message: the last lines of a panic are seldom those that say why.
+fn complaint(console: &str) -> String {
+    let mut classifier = Classifier::new();
+    classifier.expect_boot();
+    classifier.push(console.as_bytes(), Duration::ZERO);
+    classifier.finish(Duration::ZERO);
+    let report = classifier.verdict().filter(|(_, hint)| matches!(hint, Hint::Ng(_) | Hint::Missing(_)));
+    report.map_or_else(String::new, |(finding, _)| format!("{}; ", finding.first_line))
 }
 
 /// The last lines of a console, as the end of a message.
@@ -111,5 +136,24 @@ impl VmError {
             self,
             Self::Boot { error: BootError::TimedOut { .. }, .. } | Self::Agent { .. } | Self::Folder { .. }
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expect_the_kernels_report_first_when_it_did_not_find_its_root() {
+        let console = "[    2.9] VFS: Cannot open root device \"/dev/nonsense\" or unknown-block(0,0): error -6\n\
+                       [    3.0] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)\n\
+                       [    3.0]  ret_from_fork+0x22/0x30\n";
+        let error = BootError::Panicked { console: console.to_owned() };
+        let error = VmError::Boot { host: "vm1".parse().unwrap(), label: "k".to_owned(), error };
+        let text = error.to_string();
+        let beginning =
+            "kernel `k` does not boot on host vm1: VFS: Cannot open root device \"/dev/nonsense\"";
+        assert!(text.starts_with(beginning) && text.ends_with("ret_from_fork+0x22/0x30"), "{text}");
+        assert_eq!(complaint("[    0.0] Linux version 6.1.0\n[    1.0] all is well\n"), "");
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use drover_model::Name;
-use drover_vm::{AcceleratorWish, Catalogue, Kernel, NewKernel, Topology};
+use drover_vm::{AcceleratorWish, Catalogue, CatalogueError, Kernel, NewKernel, Topology};
 
 use super::VmError;
 use crate::AgentBinary;
@@ -82,7 +82,11 @@ impl VmOptions {
             Some(KernelPlace::Files(new)) => Kernel::of_files(new),
             None => self.catalogue.get(label),
         };
-        found.map_err(|source| VmError::Kernel { host: self.name.clone(), label: label.to_owned(), source })
+        let (host, label) = (self.name.clone(), label.to_owned());
+        found.map_err(|source| match source {
+            CatalogueError::Unknown { .. } => VmError::Kernel { host, label, source },
+            _ => VmError::Files { host, label, source },
+        })
     }
 
     /// Whether a machine can be had, as far as that can be told without booting or reading much.

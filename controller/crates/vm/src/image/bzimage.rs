@@ -4,6 +4,7 @@ use drover_machine::gnu_build_id;
 
 use super::{
     elf::{Elf, half, slice, word},
+    other::what,
     unpack,
 };
 
@@ -33,8 +34,11 @@ pub struct Banner {
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// It is something else, or for another architecture.
-    #[error("this is no x86 kernel image (bzImage): it has no `HdrS` header")]
-    NotAnImage,
+    #[error("this is {what}, and no x86 kernel image (bzImage)")]
+    NotAnImage {
+        /// What it is, as far as that can be told.
+        what: String,
+    },
     /// Its end is missing.
     #[error("the image is cut off: its header says {expected} bytes, the file has {found}")]
     Truncated {
@@ -53,7 +57,7 @@ pub enum ImageError {
 /// # Errors
 /// When it is no x86 image, cut off, or nameless.
 pub fn banner(bytes: &[u8]) -> Result<Banner, ImageError> {
-    let setup = setup_length(bytes).ok_or(ImageError::NotAnImage)?;
+    let setup = setup_length(bytes).ok_or_else(|| ImageError::NotAnImage { what: what(bytes) })?;
     let system = word(bytes, SYSTEM_SIZE_AT).and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
     let expected = setup.saturating_add(system.saturating_mul(PARAGRAPH));
     if bytes.len() < expected {
@@ -125,8 +129,8 @@ mod tests {
 
     #[test]
     fn expect_a_refusal_when_the_file_is_no_image_or_nameless() {
-        assert!(matches!(banner(b"MZ"), Err(ImageError::NotAnImage)));
-        assert!(matches!(banner(&vec![0; 4096]), Err(ImageError::NotAnImage)));
+        assert!(matches!(banner(b"MZ"), Err(ImageError::NotAnImage { .. })));
+        assert!(matches!(banner(&vec![0; 4096]), Err(ImageError::NotAnImage { .. })));
         assert!(matches!(banner(&image(b"\0")), Err(ImageError::Nameless)));
         assert_eq!(build_id(&image(b"6.1\0")), None);
     }

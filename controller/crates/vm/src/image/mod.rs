@@ -2,6 +2,7 @@
 
 mod bzimage;
 mod elf;
+mod other;
 mod unpack;
 
 pub use bzimage::{Banner, ImageError, banner, build_id};

@@ -47,6 +47,15 @@ async fn expect_the_limit_kept_when_the_image_is_cut_off() {
 }
 
 #[tokio::test]
+async fn expect_the_limit_kept_when_the_kernel_does_nothing() {
+    let lab = Lab::new(NEW);
+    let vm = Vm::start(&VmSpec { more_args: vec!["-S".to_owned()], ..lab.bare() }).await.unwrap();
+    let limit = Duration::from_millis(300);
+    let error = vm.booted(limit).await.unwrap_err();
+    assert!(matches!(error, BootError::TimedOut { .. }) && error.console().is_empty(), "{error}");
+}
+
+#[tokio::test]
 async fn expect_qemus_complaint_when_the_image_is_for_another_machine() {
     let lab = Lab::new(NEW);
     let image = lab.dir.path().join("other");
