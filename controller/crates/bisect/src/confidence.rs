@@ -25,7 +25,8 @@ pub fn clean_trials(failures: u32, trials: u32, most: u32) -> Option<u32> {
 /// `failures` failures: `k (20^(1/k) - 1)`. Infinite for none.
 ///
 /// From the exponential distribution with its rate unknown: the chance that the next time is longer than `t`, after `k` times with
-/// the mean `m`, is `(1 + t / (k m))^-k`, which is set to 1/20.
+/// the mean `m`, is `(1 + t / (k m))^-k`, which is set to 1/20. The same is the upper 5 % point of the F distribution with 2 and 2k
+/// degrees of freedom.
 #[must_use]
 pub fn clean_time_factor(failures: u32) -> f64 {
     if failures == 0 {
@@ -60,6 +61,9 @@ mod tests {
         let needed: Vec<_> = (1..=5).rev().map(|failures| clean_trials(failures, 5, 1000).unwrap()).collect();
         assert!(needed.is_sorted() && needed[0] < needed[4], "{needed:?}");
         assert_eq!(clean_trials(1, 100, 100), None);
+        // By hand: (1/4)(2/5)(3/6) is 5 % exactly, which is enough; (1/5)(2/6)(3/7) is 2.9 %, (1/5)(2/6) is 6.7 %.
+        assert_eq!(clean_trials(2, 2, 100), Some(3));
+        assert_eq!((clean_trials(3, 3, 3), clean_trials(3, 3, 2)), (Some(3), None));
     }
 
     #[test]
@@ -69,5 +73,32 @@ mod tests {
         // Many failures: the exponential distribution itself, ln 20.
         assert!((clean_time_factor(1_000_000) - 20f64.ln()).abs() < 1e-4);
         assert!(clean_time_factor(0).is_infinite());
+    }
+
+    /// The next time over the mean of `k` former ones follows the F distribution with 2 and 2k degrees of freedom. Its upper 5 %
+    /// points: Merrington and Thompson, "Tables of percentage points of the inverted beta (F) distribution", Biometrika 33 (1943).
+    #[test]
+    fn expect_the_published_points_of_f_when_a_time_is_asked_for() {
+        let table = [
+            (1, 19.000),
+            (2, 6.9443),
+            (3, 5.1433),
+            (4, 4.4590),
+            (5, 4.1028),
+            (6, 3.8853),
+            (7, 3.7389),
+            (8, 3.6337),
+            (9, 3.5546),
+            (10, 3.4928),
+            (12, 3.4028),
+            (15, 3.3158),
+            (20, 3.2317),
+            (30, 3.1504),
+            (60, 3.0718),
+        ];
+        for (failures, expected) in table {
+            let factor = clean_time_factor(failures);
+            assert!((factor - expected).abs() < 0.000_051, "{failures}: {factor}");
+        }
     }
 }

@@ -49,6 +49,53 @@ fn expect_few_trials_when_a_failure_is_steady() {
 }
 
 #[test]
+fn expect_the_confidence_to_lose_by_each_value_that_was_called_good() {
+    // Three failures in three tries: three clean ones are (1/5)(2/6)(3/7) = 1/35 likely for a bad value. Of nine values, 4, 6 and 7
+    // are called good on the way to the last.
+    let (over, tried) = search(9, |place, _| if place == 8 { Bad } else { Good });
+    let OrderStep::Found { last_good: 7, first_bad: 8, confidence } = over else { panic!("{over:?}") };
+    assert!((confidence - (1.0 - 3.0 / 35.0)).abs() < 1e-12, "{confidence}");
+    assert_eq!(tried, [3, 0, 0, 0, 3, 0, 3, 3, 3]);
+    // Of what was found bad, nothing can be luck.
+    let (over, _) = search(9, |place, _| if place > 0 { Bad } else { Good });
+    assert_eq!(over, OrderStep::Found { last_good: 0, first_bad: 1, confidence: 1.0 });
+}
+
+#[test]
+fn expect_each_end_tried_as_often_as_asked_before_anything_else() {
+    let policy = Policy { ends: 2, most: 50 };
+    let step = |trials: &[(usize, Outcome)]| first_bad(5, policy, trials);
+    assert_eq!(step(&[]), OrderStep::Try(0));
+    assert_eq!(step(&[(0, Good), (0, Good)]), OrderStep::Try(4));
+    assert_eq!(step(&[(0, Good), (0, Good), (4, Bad)]), OrderStep::Try(4));
+    // Two failures in two tries ask for three clean ones, of the good end too.
+    let ends = [(0, Good), (0, Good), (4, Bad), (4, Bad)];
+    assert_eq!(step(&ends), OrderStep::Try(0));
+    assert_eq!(step(&[&ends[..], &[(0, Good)]].concat()), OrderStep::Try(2));
+    // A failure of the good end counts at once, and one of the bad end among passes is enough.
+    assert_eq!(step(&[(0, Good), (0, Bad)]), OrderStep::Stuck(Stuck::GoodEndFails));
+    assert_eq!(step(&[(0, Good), (0, Good), (4, Good), (4, Bad)]), OrderStep::Try(0));
+    // Nothing is asked of an end that cannot be measured.
+    assert_eq!(step(&[(0, Skipped)]), OrderStep::Stuck(Stuck::EndSkipped { good: true }));
+    // Once at least, whatever is asked for.
+    assert_eq!(first_bad(5, Policy { ends: 0, most: 50 }, &[]), OrderStep::Try(0));
+    assert_eq!(first_bad(5, Policy { ends: 0, most: 50 }, &[(0, Good)]), OrderStep::Try(4));
+}
+
+#[test]
+fn expect_a_value_called_bad_by_one_failure_and_good_by_clean_trials_only() {
+    let begin = [(0, Good); 3].into_iter().chain([(4, Bad); 3]).collect::<Vec<_>>();
+    let step = |more: &[(usize, Outcome)]| first_bad(5, POLICY, &[&begin[..], more].concat());
+    assert_eq!(step(&[(2, Good), (2, Good)]), OrderStep::Try(2));
+    assert_eq!(step(&[(2, Good), (2, Good), (2, Good)]), OrderStep::Try(3));
+    assert_eq!(step(&[(2, Good), (2, Good), (2, Bad)]), OrderStep::Try(1));
+    // What cannot be measured once is passed by, the nearer neighbour comes next; a failure says more than that.
+    assert_eq!(step(&[(2, Good), (2, Skipped)]), OrderStep::Try(1));
+    assert_eq!(step(&[(2, Skipped), (2, Bad)]), OrderStep::Try(1));
+    assert_eq!(step(&[(2, Skipped), (1, Good), (1, Good), (1, Good)]), OrderStep::Try(3));
+}
+
+#[test]
 fn expect_the_place_between_named_when_values_cannot_be_measured() {
     let (over, tried) = search(9, |place, _| match place {
         4 | 5 => Skipped,
@@ -106,6 +153,89 @@ fn expect_what_could_not_be_told_named_when_sets_cannot_be_measured() {
     let ToggleStep::Found { set, unmeasured } = over else { panic!("{over:?}") };
     assert!(set.contains(&0) && set.len() == 2, "{set:?}");
     assert_eq!(unmeasured.len(), 2);
+}
+
+/// The trials of a search, in their order, for the paper's way of ddmin to be compared with.
+fn tried_sets(count: usize, outcome: impl Fn(&Toggles) -> Outcome) -> Vec<Vec<usize>> {
+    let mut trials: Vec<(Toggles, Outcome)> = Vec::new();
+    for _ in 0..1000 {
+        let ToggleStep::Try(set) = smallest_set(count, POLICY, &trials) else { break };
+        let seen = outcome(&set);
+        trials.push((set, seen));
+    }
+    let mut sets: Vec<Vec<usize>> = trials.into_iter().map(|(set, _)| set.into_iter().collect()).collect();
+    // Each once: clean ones are tried several times.
+    let mut known = std::collections::BTreeSet::new();
+    sets.retain(|set| known.insert(set.clone()));
+    sets
+}
+
+#[test]
+fn expect_the_steps_of_the_paper_when_three_of_eight_changes_act_together() {
+    // The example of Zeller and Hildebrandt: changes 1, 7 and 8 of eight make the failure (here from 0 on). Halves, quarters, and what is
+    // left without a quarter, down to single ones.
+    let fails = |set: &Toggles| if [0, 6, 7].iter().all(|part| set.contains(part)) { Bad } else { Good };
+    let sets = tried_sets(8, fails);
+    let beginning: [&[usize]; 11] = [
+        &[],
+        &[0, 1, 2, 3, 4, 5, 6, 7],
+        &[0, 1, 2, 3],
+        &[4, 5, 6, 7],
+        &[0, 1],
+        &[2, 3],
+        &[4, 5],
+        &[6, 7],
+        &[2, 3, 4, 5, 6, 7],
+        &[0, 1, 4, 5, 6, 7],
+        // With three parts left of it; of these [4, 5] and [6, 7] are known already.
+        &[0, 1, 6, 7],
+    ];
+    assert_eq!(sets[..11], beginning);
+    assert_eq!(
+        search_toggles(8, fails).0,
+        ToggleStep::Found { set: Toggles::from([0, 6, 7]), unmeasured: vec![] }
+    );
+}
+
+#[test]
+fn expect_a_set_of_which_none_can_be_taken_out_when_the_outcome_is_not_monotone() {
+    // An odd number of the first five: taking two out changes nothing, taking one out does.
+    let outcome =
+        |set: &Toggles| if set.iter().filter(|toggle| **toggle < 5).count() % 2 == 1 { Bad } else { Good };
+    let (over, _) = search_toggles(7, outcome);
+    let ToggleStep::Found { set, unmeasured } = over else { panic!("{over:?}") };
+    assert!(unmeasured.is_empty() && outcome(&set) == Bad, "{set:?}");
+    for toggle in &set {
+        let without: Toggles = set.iter().copied().filter(|other| other != toggle).collect();
+        assert_eq!(outcome(&without), Good, "{set:?} without {toggle}");
+    }
+}
+
+#[test]
+fn expect_the_one_toggle_at_once_when_there_is_no_other() {
+    let (over, trials) = search_toggles(1, |set| if set.is_empty() { Bad } else { Good });
+    assert_eq!(over, ToggleStep::Found { set: Toggles::from([0]), unmeasured: vec![] });
+    assert_eq!(trials, 6);
+}
+
+#[test]
+fn expect_the_end_that_fails_known_by_its_first_failure_when_a_fix_is_sought() {
+    let step = |trials: &[(&[usize], Outcome)]| {
+        let trials: Vec<_> =
+            trials.iter().map(|(set, seen)| (set.iter().copied().collect(), *seen)).collect();
+        smallest_set(2, POLICY, &trials)
+    };
+    let (none, all) = ([].as_slice(), [0, 1].as_slice());
+    let try_ = |set: &[usize]| ToggleStep::Try(set.iter().copied().collect());
+    assert_eq!(step(&[]), try_(none));
+    // All off fails: all on is to be the good end, and is tried as often.
+    assert_eq!(step(&[(none, Bad)]), try_(all));
+    assert_eq!(step(&[(none, Bad), (all, Good), (all, Good), (all, Good)]), try_(none));
+    // Both fail, in either order of coming.
+    assert_eq!(step(&[(none, Bad), (all, Bad)]), ToggleStep::Stuck(Stuck::GoodEndFails));
+    assert_eq!(step(&[(none, Good), (none, Bad), (all, Bad)]), ToggleStep::Stuck(Stuck::GoodEndFails));
+    let skipped = step(&[(none, Good), (none, Good), (none, Good), (all, Skipped)]);
+    assert!(matches!(skipped, ToggleStep::Stuck(Stuck::EndSkipped { .. })), "{skipped:?}");
 }
 
 #[test]
