@@ -415,12 +415,7 @@ impl Driver {
         }
         let facts = connected.connection.hello.facts.clone();
         let boot_id = facts.boot_id.clone();
-        let token = self.token(Submitted::Note);
-        let command =
-            drover_store::Command::Host { run: self.run, name: host.clone(), facts: Box::new(facts.clone()) };
-        if let Err(error) = self.writer.submit(token, command) {
-            tracing::error!("the facts of {host} could not be stored: {error}");
-        }
+        self.note_facts(&host, &facts);
         // Later in the run, what fills the disk may be the run's own: that costs attempts, not the host.
         let full = if self.met.insert(host.clone()) { self.lacks_room(&host, &facts) } else { None };
         // An agent that is of no use is ended with the run, like the others.
@@ -432,6 +427,16 @@ impl Driver {
             }
             None => Event::HostConnected { host, boot_id },
         });
+    }
+
+    /// Stores what a host says of itself, now that it is that.
+    pub(super) fn note_facts(&mut self, host: &Name, facts: &HostFacts) {
+        let token = self.token(Submitted::Note);
+        let (run, name, facts) = (self.run, host.clone(), Box::new(facts.clone()));
+        let command = drover_store::Command::Host { run, name, facts };
+        if let Err(error) = self.writer.submit(token, command) {
+            tracing::error!("the facts of {host} could not be stored: {error}");
+        }
     }
 
     /// Why a host has too little free space, if so.

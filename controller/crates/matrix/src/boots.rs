@@ -59,10 +59,16 @@ pub fn boots(matrix: &Matrix, plan: &Plan, hosts: &HostFile) -> Boots {
         costs.sort_by(|a, b| b.cmp(a));
         let needed = if pinned { costs.len() } else { under_test.needed.min(costs.len()) };
         let all_alike = costs.first() == costs.last();
+        // Which kernel and CPUs a real host is found with is not known before; it needs no boot for those.
+        let is_known = under_test
+            .candidates
+            .iter()
+            .all(|host| matches!(host.reach, Reach::Vm(_)) || host.boot.is_none())
+            || costs.iter().all(|(count, _)| *count == 0);
         let surely = costs.len() == needed || all_alike && under_test.is_one_role;
         // With mixed hosts, each may get trials of all kinds.
         let mixed = !pinned && matrix.policy().mix_hosts && costs.len() > needed;
-        boots.is_exact &= surely && !mixed;
+        boots.is_exact &= surely && is_known && !mixed;
         let counted = if mixed { costs.len() } else { needed };
         for (count, limit) in costs.iter().take(counted) {
             boots.count = boots.count.saturating_add(*count);
@@ -187,11 +193,12 @@ impl<'a> Course<'a> {
     fn go_on(&mut self, kernel: Option<&'a str>, cpus: Option<&'a str>) {
         let host = self.host;
         let cpus = cpus.and_then(|cpus| cpus.parse().ok()).filter(|_| host.boots_for_cpus());
-        let next = match &host.reach {
-            Reach::Vm(vm) => Some((Some(kernel.unwrap_or(&vm.kernel)), Some(cpus.unwrap_or(vm.cpus)))),
-            _ if host.boot.is_none() => None,
-            // As it was found.
-            _ => Some((kernel, cpus)).filter(|machine| *machine != (None, None)),
+        let next = match (&host.reach, &host.boot) {
+            (Reach::Vm(vm), _) => Some((Some(kernel.unwrap_or(&vm.kernel)), Some(cpus.unwrap_or(vm.cpus)))),
+            // A kernel that it cannot boot is the one that it was found with, or none.
+            (_, Some(boot)) => Some((kernel.filter(|label| boot.kernel(label).is_some()), cpus))
+                .filter(|machine| *machine != (None, None)),
+            (_, None) => None,
         };
         if self.now != next {
             self.boots += 1;

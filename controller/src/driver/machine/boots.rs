@@ -204,6 +204,7 @@ impl Driver {
         let event = match facts {
             Ok(facts) => {
                 let boot_id = facts.boot_id.clone();
+                self.note_facts(&host, &facts);
                 self.links.get_mut(&host).into_iter().for_each(|link| link.learn(facts.clone()));
                 Event::HostConnected { host, boot_id }
             }
