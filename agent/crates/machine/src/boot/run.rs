@@ -20,7 +20,7 @@ const SHOWN_LINES: usize = 5;
 const KEPT_BYTES: usize = 4096;
 
 /// Longest wait for output after the end: a process that was left behind may keep the pipe.
-const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
+const OUTPUT_LIMIT: Duration = Duration::from_secs(3);
 
 /// Where programs of administrators are, besides what the agent was started with.
 const MORE_PLACES: &str = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";

@@ -249,6 +249,7 @@ mod tests {
         host.write(&format!("boot/loader/entries/{id}.conf"), entry.as_bytes());
         let plan = host.plan("Fedora Linux (6.11.4-301.fc41.x86_64) 41").unwrap();
         assert!(plan.words_taken);
+        assert_eq!(host.plan(id).unwrap().entry, plan.entry);
         // The id begins with a digit, which GRUB would take for a number.
         assert_eq!(plan.entry, "Fedora Linux (6.11.4-301.fc41.x86_64) 41");
     }
