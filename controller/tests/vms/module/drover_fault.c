@@ -28,7 +28,7 @@ static void soft_lockup(void)
  */
 static void rcu_stall(void)
 {
-	/* A limit that was changed counts from the next grace period on. */
+	/* So that a limit that was changed counts. */
 	synchronize_rcu();
 	rcu_read_lock();
 	for (;;) {
@@ -54,9 +54,10 @@ static void hung_task(void)
 	}
 }
 
-/* A CPU that takes no interrupts: if it is the only one, nobody is left to report that. */
+/* A CPU that takes no interrupts: if it is the only one, nobody is left to report that. Another one reports a stall of RCU. */
 static void silence(void)
 {
+	synchronize_rcu();
 	local_irq_disable();
 	for (;;)
 		cpu_relax();
