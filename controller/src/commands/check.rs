@@ -2,10 +2,16 @@
 
 use std::path::Path;
 
-use drover_matrix::{Options, Source, is_host_file, parse_hosts};
+use drover_matrix::{HostEntry, Options, Source, is_host_file, parse_hosts};
 
-use super::load::{load, read, refuse};
+use super::{
+    hosts::abilities,
+    load::{load, read, refuse},
+};
 use crate::{args::CheckArgs, error::Failure, exit::ExitStatus, screen::Screen};
+
+/// Hosts of a file of which is said what they can be made, at most.
+const MOST_HOSTS: usize = 8;
 
 /// Checks the files one after the other; all are checked, even when the first has mistakes.
 pub fn check(args: &CheckArgs, screen: &Screen) -> Result<ExitStatus, Failure> {
@@ -30,7 +36,10 @@ fn check_file(path: &Path, options: &Options, screen: &Screen) -> Result<String,
     {
         let source = Source::new(path.display().to_string(), bytes);
         let file = parse_hosts(&source).map_err(|found| refuse(found, screen))?;
-        return Ok(format!("{} hosts", file.hosts.len()));
+        let mut found = format!("{} hosts", file.hosts.len());
+        let can = |host: &HostEntry| Some(format!("\n  {} {}", host.name, abilities(host)?));
+        file.hosts.iter().filter_map(can).take(MOST_HOSTS).for_each(|line| found.push_str(&line));
+        return Ok(found);
     }
     let matrix = load(path, options, screen)?.matrix;
     let excluded = matrix.cells().filter(|planned| planned.excluded.is_some()).count();

@@ -2,10 +2,10 @@
 
 use std::{fmt::Write, time::Duration};
 
-use drover_matrix::{Boots, HostFile, Matrix, Plan, Role};
+use drover_matrix::{Boots, HostEntry, HostFile, Matrix, Plan, Role};
 
 use super::{
-    hosts::load_hosts,
+    hosts::{abilities, load_hosts, unknown_kernels},
     load::load,
     past::Past,
     run::{options, with_hosts},
@@ -71,6 +71,16 @@ pub fn describe_plan(
     );
     for role in matrix.roles() {
         let _ = writeln!(text, "{}", where_it_runs(role, hosts));
+    }
+    let can = |host: &HostEntry| Some(format!("{} {}", host.name, abilities(host)?));
+    for line in hosts.hosts.iter().filter_map(can).take(MOST_HOSTS) {
+        let _ = writeln!(text, "{line}");
+    }
+    for label in unknown_kernels(matrix, hosts) {
+        let _ = writeln!(
+            text,
+            "kernel {label}: the host file does not say how to boot it; its trials are `---` unless it runs already"
+        );
     }
     let boots = drover_matrix::boots(matrix, plan, hosts);
     if boots.count > 0 {

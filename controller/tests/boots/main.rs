@@ -9,6 +9,7 @@ mod grub;
 mod host;
 mod kexec;
 mod reach;
+mod runs;
 mod session;
 mod tree;
 mod uefi;

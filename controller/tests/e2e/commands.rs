@@ -44,6 +44,8 @@ fn expect_a_table_and_raw_outputs_after_a_run() {
             if path.is_dir() {
                 let out = fs::read_to_string(path.join("job.0.stdout")).unwrap();
                 assert!(out.starts_with("value="), "{out}");
+                let proof = fs::read_to_string(path.join("machine.local.json")).unwrap();
+                assert!(proof.contains("\"boot_id\"") && proof.contains("\"cpus\""), "{proof}");
                 outputs += 1;
             } else {
                 assert!(path.ends_with("drover.log"), "{}", path.display());
@@ -123,6 +125,28 @@ fn expect_mistakes_of_host_files_when_they_are_checked_beside_a_matrix() {
         .says("bad.yaml:3:8")
         .says("did you mean `ssh`")
         .says("2 cells");
+}
+
+#[test]
+fn expect_what_hosts_can_be_made_and_kernels_that_none_can_boot_when_a_plan_is_asked_for() {
+    let lab = Lab::new();
+    let matrix = lab.write("m.yaml", &SMALL.replace("mode: [plain]", "kernel: [running, '6.1', '6.2']"));
+    let hosts = "
+version: 1
+hosts:
+  big:
+    ssh: big
+    boot: { by: grub, kernels: { '6.1': { entry: 'Linux 6.1', release: 6.1.0 } } }
+    cpus: { by: hotplug }
+";
+    let hosts = lab.write("hosts.yaml", hosts);
+    let (matrix, hosts) = (matrix.to_str().unwrap(), hosts.to_str().unwrap());
+    let can = "big boots 6.1 by grub; CPUs by hotplug";
+    lab.run(&["check", hosts]).expect(0).says(can);
+    let plan = lab.run(&["plan", "--hosts", hosts, matrix]).expect(0).stdout;
+    assert!(plan.contains(can), "{plan}");
+    assert!(plan.contains("kernel 6.2: the host file does not say how to boot it"), "{plan}");
+    assert!(!plan.contains("kernel 6.1:") && !plan.contains("kernel running:"), "{plan}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use drover_store::Quarantine;
 use tokio::task::JoinSet;
 
 use super::{
+    abilities::check_abilities,
     list::{quarantined, take_leave},
     load_hosts, setups,
     trial::{Trial, TrialError},
@@ -78,7 +79,7 @@ async fn check_all(
         checks.spawn(async move {
             let begun = Instant::now();
             let findings = match connect(&setup.target).await {
-                Ok(connection) => check(connection, begun.elapsed(), setup.limits, needs).await,
+                Ok(connection) => check(connection, begun.elapsed(), &setup, needs).await,
                 Err(error) => vec![bad("reach", chain(&error), String::new())],
             };
             (name, findings)
@@ -91,13 +92,14 @@ async fn check_all(
     found
 }
 
-async fn check(mut connection: Connection, took: Duration, limits: HostLimits, needs: Needs) -> Vec<Finding> {
+async fn check(mut connection: Connection, took: Duration, setup: &HostSetup, needs: Needs) -> Vec<Finding> {
     let hello = connection.hello.clone();
     let facts = &hello.facts;
     let reached = format!("an agent {} answers after {}", hello.agent_version, brief(took));
     let mut findings = vec![good("reach", reached)];
     findings.push(clock(&mut connection).await);
-    findings.extend(disk(facts, limits));
+    findings.extend(disk(facts, setup.limits));
+    findings.extend(check_abilities(setup, facts));
     // No host has all ways to boot another kernel, and most need none.
     let features = facts.features.iter().filter(|feature| !feature.name.starts_with("boot-"));
     findings.extend(features.filter_map(|feature| {

@@ -10,7 +10,7 @@ use drover_proto::v1;
 use drover_store::{Change, Quarantine, ResultsDir, SqliteStore, Store};
 use tokio::task::JoinSet;
 
-use super::{load_hosts, setups};
+use super::{abilities, load_hosts, setups};
 use crate::{
     Context,
     args::{HostsArgs, HostsCommand},
@@ -107,6 +107,7 @@ fn row(host: &HostEntry, state: &State, bad: Option<&Quarantine>) -> Vec<String>
             words.push(format!("unreachable: {why}"));
         }
     }
+    words.extend(abilities(host));
     if let Some(bad) = bad {
         words.push(format!("quarantined since {}: {}", utc(bad.since_unix_ms), bad.why));
     }

@@ -1,5 +1,6 @@
 //! Hosts: which there are, how each is reached, and the commands about them.
 
+mod abilities;
 mod check;
 mod file;
 mod list;
@@ -7,6 +8,7 @@ mod targets;
 mod trial;
 mod vms;
 
+pub use abilities::{abilities, unknown_kernels};
 pub use check::check_hosts;
 pub use file::{load_hosts, restore_hosts};
 pub use list::hosts;

@@ -96,11 +96,12 @@ fn record_of<'a>(now: &'a Now, found: &'a Found) -> Record<'a> {
 
 async fn keep(record: &Record<'_>, folder: PathBuf, host: &str) {
     let Ok(text) = serde_json::to_vec_pretty(record) else { return };
-    let kept = async {
-        tokio::fs::create_dir_all(&folder).await?;
-        tokio::fs::write(folder.join(format!("machine.{host}.json")), text).await
-    };
-    if let Err(error) = kept.await {
+    let file = folder.join(format!("machine.{host}.json"));
+    let kept = tokio::task::spawn_blocking(move || {
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(file, text)
+    });
+    if let Err(error) = kept.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
         tracing::warn!("what {host} says of its kernel is not kept: {error}");
     }
 }
