@@ -59,6 +59,8 @@ const LINGER: Duration = Duration::from_secs(600);
 
 /// Longest time for killed tasks to be over when the agent is told to end; more than a kill may take.
 const END_LIMIT: Duration = Duration::from_secs(15);
+/// Longest time for CPUs to be back; a large machine has hundreds.
+const PUT_BACK_LIMIT: Duration = Duration::from_secs(30);
 /// Longest time for connections to be over.
 const CLOSE_LIMIT: Duration = Duration::from_millis(200);
 
@@ -98,8 +100,10 @@ pub fn serve(args: &ServeArgs, own: OwnCommand) -> Result<(), ServeError> {
         tracing::info!(socket = %socket.display(), pid = std::process::id(), "serves");
         announce(args.detach).map_err(ServeError::Announce)?;
         let served = until_the_end(&agent, incoming, linger).await;
-        if let Err(error) = cpus::put_back(&agent, None).await {
-            tracing::error!(error = %chain(&error), "the next agent will try again");
+        match timeout(PUT_BACK_LIMIT, cpus::put_back(&agent, None)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(error = %chain(&error), "the next agent will try again"),
+            Err(_) => tracing::error!("the kernel does not bring CPUs back; the next agent will try again"),
         }
         if let Err(error) = boot::leave(&agent).await {
             tracing::error!(error = %chain(&error), "the next agent will try again");

@@ -81,25 +81,20 @@ impl Cpusets {
         let source = Source { root };
         let mounts = source.text("proc/self/mountinfo").unwrap_or_default();
         let mut all = Vec::new();
-        for point in mounts.lines().filter_map(mount_point) {
-            let point = root.join(point.trim_start_matches('/'));
+        for mount in mounts.lines().filter_map(Mount::parse) {
+            let point = root.join(mount.point.trim_start_matches('/'));
+            // The root of the hierarchy follows the kernel; a container sees a cpuset in its place.
+            if mount.is_part {
+                all.extend(Cpuset::read(&point));
+            }
             let mut next = vec![(point, 0)];
             while let Some((dir, depth)) = next.pop() {
-                let Ok(entries) = fs::read_dir(&dir) else { continue };
-                for entry in entries.flatten() {
-                    let path = entry.path();
-                    // A link could lead in a circle; cgroups have none.
-                    if depth >= DEPTH
-                        || all.len() >= MOST
-                        || !entry.file_type().is_ok_and(|kind| kind.is_dir())
-                    {
-                        continue;
+                for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+                    let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                    if is_dir && depth < DEPTH && all.len() < MOST {
+                        all.extend(Cpuset::read(&entry.path()));
+                        next.push((entry.path(), depth + 1));
                     }
-                    if let Ok(cpus) = fs::read_to_string(path.join(LIST)) {
-                        let cpus = cpus.trim().to_owned();
-                        all.push(Cpuset { path: path.clone(), cpus });
-                    }
-                    next.push((path, depth + 1));
                 }
             }
         }
@@ -134,6 +129,11 @@ impl Cpusets {
 }
 
 impl Cpuset {
+    fn read(path: &Path) -> Option<Self> {
+        let cpus = fs::read_to_string(path.join(LIST)).ok()?;
+        Some(Self { path: path.to_owned(), cpus: cpus.trim().to_owned() })
+    }
+
     fn left(&self) -> Option<BTreeSet<u32>> {
         let text = fs::read_to_string(self.path.join(LIST)).ok()?;
         Some(cpu_list(&text).into_iter().collect())
@@ -161,18 +161,29 @@ impl Cpuset {
     }
 }
 
-/// The place where a line of `mountinfo` mounts cpusets of cgroup v1 that lose CPUs; see proc_pid_mountinfo(5).
-fn mount_point(line: &str) -> Option<String> {
-    let (left, right) = line.split_once(" - ")?;
-    let mut right = right.split(' ');
-    let (kind, options) = (right.next()?, right.nth(1)?);
-    let has = |wanted: &str| options.split(',').any(|option| option == wanted);
-    if kind != "cgroup" || !has("cpuset") || has("cpuset_v2_mode") || has("noprefix") {
-        return None;
+/// A mount of cpusets of cgroup v1 that lose CPUs.
+struct Mount {
+    point: String,
+    /// It shows a part of the hierarchy only.
+    is_part: bool,
+}
+
+impl Mount {
+    /// A line of `mountinfo`, see proc_pid_mountinfo(5); `None` for a mount of something else.
+    fn parse(line: &str) -> Option<Self> {
+        let (left, right) = line.split_once(" - ")?;
+        let mut right = right.split(' ');
+        let (kind, options) = (right.next()?, right.nth(1)?);
+        let has = |wanted: &str| options.split(',').any(|option| option == wanted);
+        if kind != "cgroup" || !has("cpuset") || has("cpuset_v2_mode") || has("noprefix") {
+            return None;
+        }
+        let mut left = left.split(' ').skip(3);
+        let (root, point) = (left.next()?, left.next()?);
+        let codes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+        let point = codes.iter().fold(point.to_owned(), |text, (code, plain)| text.replace(code, plain));
+        Some(Self { point, is_part: root != "/" })
     }
-    let point = left.split(' ').nth(4)?;
-    let codes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    Some(codes.iter().fold(point.to_owned(), |text, (code, plain)| text.replace(code, plain)))
 }
 
 #[cfg(test)]
@@ -190,6 +201,7 @@ mod tests {
 31 23 0:27 / /cg/memory rw shared:3 - cgroup cgroup rw,memory
 32 23 0:28 / /cg/my\\040cpus rw - cgroup cgroup rw,cpuset
 33 23 0:29 / /cg/other rw - cgroup cgroup rw,cpuset,cpuset_v2_mode
+34 23 0:28 /pod /cg/pod rw - cgroup cgroup rw,cpuset
 ";
 
     #[test]
@@ -205,10 +217,11 @@ mod tests {
             write(root, &format!("cg/my cpus/{path}/cgroup.procs"), "");
         }
         write(root, "cg/other/x/cpuset.cpus", "3\n");
+        write(root, "cg/pod/cpuset.cpus", "1\n");
         write(root, "cg/my cpus/docker/a/cgroup.procs", "77\n");
         let sets = Cpusets::read(root);
         let names: Vec<_> = sets.all.iter().map(|s| s.path.file_name().unwrap().to_str().unwrap()).collect();
-        assert_eq!(names.len(), 5);
+        assert!(names.len() == 6 && names.contains(&"pod"), "{names:?}");
         assert!(names.iter().position(|n| *n == "docker") < names.iter().position(|n| *n == "a"));
 
         let refused = sets.can_do_with(&[0, 1].into()).unwrap_err();
