@@ -114,7 +114,8 @@ async fn expect_whole_cores_first_and_all_cpus_back_whatever_becomes_of_the_agen
     assert_eq!(Refusal::of(&status), Some(Refusal::Quarantined));
     let story = "CPUs 1,3 do not come back online";
     assert!(status.message().contains(story) && status.message().contains("is SMT switched off"), "{status}");
-    let run = caller.hold(5).await;
+    let mut run = caller.hold(5).await;
+    assert_eq!(kind(run.start("nproc", None).await), Some(Refusal::Quarantined));
     run.shut_down().await;
     let caller = guest.call(&caller.hello.agent_id).await;
     assert_eq!(numbers(&caller.hello.facts.cpus), [0, 2]);
