@@ -8,9 +8,10 @@ use std::{
     process::{Child, Stdio},
 };
 
+use drover_vm::{InitramfsSpec, build};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Lab, NEW, guest_program, wait_until};
+use crate::harness::{Lab, NEW, guest_program, kernel, wait_until};
 
 const MATRIX: &str = r#"
 version: 1
@@ -25,6 +26,9 @@ metrics:
 order: declared
 timeout: 5m
 "#;
+
+/// Boots a kernel from within another.
+const KEXEC: &str = "/usr/sbin/kexec";
 
 /// What a trial does whose machine dies by our hand.
 const WAIT: &str = "/bin/sleep 200";
@@ -58,6 +62,28 @@ fn expect_causes(lab: &Lab, run: &mut Child, expected: &[&str]) {
     assert_eq!(others, expected, "{verdicts:?}");
     assert!(["ok", "suspect"].contains(&fine.0), "{verdicts:?}");
     assert_eq!(status.code(), Some(1));
+}
+
+/// A first root file system like those of Drover's machines, for a kernel that a guest boots by itself.
+fn write_initramfs(lab: &Lab) -> PathBuf {
+    let (agent, own) = match std::env::var_os("DROVER_AGENT") {
+        Some(path) => (PathBuf::from(path), None),
+        None => (PathBuf::from(env!("CARGO_BIN_EXE_drover")), Some("agent")),
+    };
+    let dir = "/run/drover";
+    let args = own.into_iter().chain(["serve", "--dir", dir, "--linger", "3650d"]).map(str::to_owned);
+    let made = build(&InitramfsSpec {
+        init: PathBuf::from(env!("CARGO_BIN_EXE_drover")),
+        program: agent,
+        args: args.collect(),
+        socket: Path::new(dir).join("agent.sock"),
+        modules: kernel(NEW).modules,
+        more_modules: Vec::new(),
+        files: Vec::new(),
+    });
+    let path = lab.path().join("initramfs");
+    fs::write(&path, made.unwrap()).unwrap();
+    path
 }
 
 /// Waits until the trial of a fate has begun; the process of QEMU, and the folder of the machine.
@@ -112,14 +138,18 @@ fn expect_each_end_named_and_the_run_to_go_on_when_machines_panic_reboot_or_lose
 }
 
 #[test]
-fn expect_the_reboot_told_when_the_guest_is_back_before_anybody_misses_it() {
-    // This QEMU does not end when its guest reboots, and a quiet kernel says nothing of that.
-    let quiet = format!("{}, cmdline: quiet", vm());
-    let lab = Lab::disobedient(&quiet, "-action) arg=panic=none,reboot=reset ;;");
-    let mut run = run(&lab, &[("reboot", "PROGRAM reboot")]);
+fn expect_the_boot_id_to_tell_when_a_guest_boots_anew_by_itself_and_nobody_else_says_so() {
+    // The other kernel and its first root file system are in memory twice before it boots.
+    let lab = Lab::new(&format!("{}, cmdline: quiet, memory: 2GiB", vm()), "");
+    let (initramfs, image) = (write_initramfs(&lab), kernel(NEW).image);
+    let files = format!("/bin/sleep, {KEXEC}, {}, {}", initramfs.display(), image.display());
+    let hosts = fs::read_to_string(lab.path().join("hosts.yaml")).unwrap();
+    lab.write("hosts.yaml", &hosts.replacen("/bin/sleep", &files, 1));
+    let load = format!("{KEXEC} -s -l {} --initrd={} --reuse-cmdline", image.display(), initramfs.display());
+    let mut run = run(&lab, &[("kexec", &format!("{load} && {KEXEC} -e; {WAIT}"))]);
     expect_causes(&lab, &mut run, &["unexpected-reboot"]);
     let details = lab.report()["attempts"].to_string();
-    assert!(details.contains("rebooted by itself"), "{details}");
+    assert!(details.contains("rebooted by itself: the boot id was `"), "{details}");
 }
 
 #[test]
