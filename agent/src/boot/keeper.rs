@@ -113,8 +113,18 @@ impl BootKeeper {
         if !same_boot && !reboot {
             tracing::warn!("the host was rebooted, and nobody has asked this agent for it");
         }
+        let undo = intent.armed.as_ref().map(|armed| armed.undo.clone());
         self.intent = Some(intent);
-        let was_set = self.disarm()?;
+        let was_set = match (self.disarm(), undo) {
+            // These are cleared before the boot. The kernel that was booted may just not show the variables of the firmware.
+            (Err(error), Some(Undo::EfiBootNext | Undo::SystemdBoot { .. })) if !same_boot => {
+                tracing::warn!(error = %chain(&error), "it is not known whether what was set for one boot is cleared");
+                self.intent = None;
+                self.journal.remove()?;
+                false
+            }
+            (disarmed, _) => disarmed?,
+        };
         if was_set && same_boot {
             tracing::warn!("the kernel that an earlier agent has armed is armed no more");
         } else if was_set {

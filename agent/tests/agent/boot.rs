@@ -227,6 +227,25 @@ async fn expect_the_usual_kernel_at_the_next_boot_when_the_agent_dies_or_the_loa
 }
 
 #[tokio::test]
+async fn expect_the_host_of_use_when_it_has_booted_a_kernel_that_shows_no_variables() {
+    let lab = Lab::new();
+    lab.agent().crash();
+    let run = uuid::Uuid::from_u128(1);
+    for undo in [r#""efi-boot-next""#, r#"{"systemd-boot":{"once":null}}"#] {
+        let armed = format!(r#"{{"nonce":"n-1","undo":{undo}}}"#);
+        let written = format!(r#"{{"run":"{run}","boot_id":"b-0","armed":{armed},"reboot":true}}"#);
+        fs::write(lab.journal(), written).unwrap();
+        let agent = lab.agent();
+        assert!(lab.log().contains("it is not known whether"), "{}", lab.log());
+        assert!(!lab.journal().exists());
+        let mut session = agent.session(1).await;
+        session.run(&session.shell(0, "true")).await;
+        session.forget(&[session.shell(0, "true").id.attempt]).await.unwrap();
+        release(&mut session).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn expect_the_command_run_after_the_answer_and_no_task_until_the_host_is_up_again() {
     let lab = Lab::new();
     let agent = lab.agent();
