@@ -429,16 +429,6 @@ impl Driver {
         });
     }
 
-    /// Stores what a host says of itself, now that it is that.
-    pub(super) fn note_facts(&mut self, host: &Name, facts: &HostFacts) {
-        let token = self.token(Submitted::Note);
-        let (run, name, facts) = (self.run, host.clone(), Box::new(facts.clone()));
-        let command = drover_store::Command::Host { run, name, facts };
-        if let Err(error) = self.writer.submit(token, command) {
-            tracing::error!("the facts of {host} could not be stored: {error}");
-        }
-    }
-
     /// Why a host has too little free space, if so.
     fn lacks_room(&self, host: &Name, facts: &HostFacts) -> Option<String> {
         let wanted = self.hosts.get(host)?.limits.free_disk;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use drover_model::{AttemptId, Seats};
+use drover_model::{AttemptId, HostFacts, Name, Seats};
 use drover_sched::Event;
-use drover_store::{StoreEvent, Token};
+use drover_store::{Command, StoreEvent, Token};
 
 use super::{drive::Driver, link};
 
@@ -19,6 +19,16 @@ pub(super) enum Submitted {
 }
 
 impl Driver {
+    /// Stores what a host says of itself, now that it is that.
+    pub(super) fn note_facts(&mut self, host: &Name, facts: &HostFacts) {
+        let token = self.token(Submitted::Note);
+        let (run, name, facts) = (self.run, host.clone(), Box::new(facts.clone()));
+        let command = Command::Host { run, name, facts };
+        if let Err(error) = self.writer.submit(token, command) {
+            tracing::error!("the facts of {host} could not be stored: {error}");
+        }
+    }
+
     /// Tells the scheduler what is stored, and what could not be.
     pub(super) fn store_answered(&mut self, event: StoreEvent) {
         match event {
