@@ -70,6 +70,11 @@ fn expect_one_line_when_a_host_was_one_machine() {
     // Of older stores, only the last facts are known.
     results.host_states.clear();
     assert_eq!(heading(&results), one);
+    // What a matrix calls by its release needs no other name.
+    let mut by_release = run(&["6.12.48-amd64"], &[("a", "6.12.48-amd64", 2)]);
+    by_release.attempts.push(attempt(0, 1, 1, Verdict::Ok, Some(1.0)));
+    by_release.attempts[0].boot_ids = vec!["a".to_owned()];
+    assert_eq!(heading(&by_release), one);
     let hotplug = run(&["running"], &[("a", "6.12.48-amd64", 2), ("a", "6.12.48-amd64", 1)]);
     assert_eq!(heading(&hotplug), one.replace("2 CPUs", "2 and 1 CPUs"));
 }
