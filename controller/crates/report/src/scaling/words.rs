@@ -5,8 +5,9 @@ use drover_model::Direction;
 use super::find::{Loss, Scaling, Side};
 use crate::number::{Decimals, number};
 
-/// Series that are described at most.
+/// Series that are described at most, and of those that may be chance.
 const MOST_SERIES: usize = 40;
+const MOST_UNSURE: usize = 4;
 
 /// A heading with a line for each series that it holds for; not yet escaped.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,9 +51,10 @@ pub(crate) fn say(scaling: &Scaling<'_>) -> Vec<Said> {
             String::new()
         };
         let decimals = Decimals::for_all(losses.iter().flat_map(|l| [l.more.median, l.fewer.median]));
+        let most = if certain { MOST_SERIES } else { MOST_UNSURE };
         let mut lines: Vec<String> =
-            series.iter().take(MOST_SERIES).map(|losses| line(scaling, losses, decimals)).collect();
-        if let more @ 1.. = series.len().saturating_sub(MOST_SERIES) {
+            series.iter().take(most).map(|losses| line(scaling, losses, decimals)).collect();
+        if let more @ 1.. = series.len().saturating_sub(most) {
             lines.push(format!("and {more} more; the JSON export has all of them"));
         }
         said.push(Said { heading: format!("{worse}{doubt}{of} ({})", remarks.join("; ")), lines });

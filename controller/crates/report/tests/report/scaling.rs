@@ -195,6 +195,11 @@ fn expect_few_lines_when_there_are_many_series() {
     );
     assert!(text.ends_with("and 20 more; the JSON export has all of them"), "{text}");
     assert_eq!(text.lines().count(), 42);
+    // Of what may be chance, there are fewer.
+    let trials: Vec<&[f64]> = (0..60).flat_map(|_| [&[500.0][..], &[400.0][..]]).collect();
+    let text = said(&run(&kernels, &["1", "2"], &trials));
+    assert!(text.ends_with("and 56 more; the JSON export has all of them"), "{text}");
+    assert_eq!(text.lines().count(), 6);
 }
 
 proptest! {
