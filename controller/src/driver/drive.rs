@@ -274,28 +274,8 @@ impl Driver {
                 }
             }
             InternalEvent::Connected { host, connected } => self.connected(host, *connected),
-            InternalEvent::Lost { host, generation, why } => {
-                if self.generations.get(&host) == Some(&generation) {
-                    tracing::warn!("host {host} is lost: {why}");
-                    self.machines.making.remove(&host);
-                    self.tell_death(&host);
-                    self.links.remove(&host);
-                    self.generations.remove(&host);
-                    self.soak_host_lost(&host, &why);
-                    self.feed(Event::HostLost { host, why });
-                }
-            }
-            InternalEvent::Unusable { host, generation, why } => {
-                if self.generations.get(&host) == Some(&generation) {
-                    tracing::warn!("host {host} cannot be used: {why}");
-                    self.machines.making.remove(&host);
-                    self.tell_death(&host);
-                    self.links.remove(&host);
-                    self.generations.remove(&host);
-                    self.soak_host_lost(&host, &why);
-                    self.feed(Event::HostUnusable { host, why });
-                }
-            }
+            InternalEvent::Lost { host, generation, why } => self.gone(host, generation, why, false),
+            InternalEvent::Unusable { host, generation, why } => self.gone(host, generation, why, true),
             InternalEvent::JointAnswer { of, event } => {
                 let stands = |(host, generation): &(Name, u64)| {
                     self.links.get(host).is_some_and(|link| link.generation() == *generation)

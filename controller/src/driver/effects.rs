@@ -101,6 +101,30 @@ impl Driver {
         }
     }
 
+    /// A connection broke, or could not be made; then the host may be of no use at all.
+    pub(super) fn gone(&mut self, host: Name, generation: u64, why: String, is_unusable: bool) {
+        if self.generations.get(&host) != Some(&generation) {
+            return;
+        }
+        if self.is_booting(&host) {
+            // That it does not answer is no news then.
+            tracing::debug!("host {host} boots: {why}");
+        } else {
+            let what = if is_unusable { "cannot be used" } else { "is lost" };
+            tracing::warn!("host {host} {what}: {why}");
+        }
+        self.machines.making.remove(&host);
+        self.tell_death(&host);
+        self.links.remove(&host);
+        self.generations.remove(&host);
+        self.soak_host_lost(&host, &why);
+        self.feed(if is_unusable {
+            Event::HostUnusable { host, why }
+        } else {
+            Event::HostLost { host, why }
+        });
+    }
+
     /// Takes note that a host is not to be used until somebody has looked at it.
     fn quarantine(&mut self, host: Name, why: String) {
         self.progress.notice(&format!("host {host} is quarantined: {why}"));

@@ -7,6 +7,8 @@ use std::{
     process::{Child, Stdio},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::{
     host::{Host, wait_for},
     tree::{GOLDEN, NAME, OTHER, kernel},
@@ -83,6 +85,9 @@ async fn expect_every_cell_on_its_kernel_and_its_cpus_and_the_golden_kernel_afte
     host.write("hosts.yaml", &host.hosts_file(&format!("{}cpus: {{ by: hotplug }}\n", by_grub(""))));
     let axes = format!("{{ kernel: [{golden}, {other}], cpus: [1, 2] }}");
     host.write("m.yaml", &matrix(&axes, &format!("{IS_KERNEL} && {HAS_CPUS}")));
+    let doctor = host.run(&["doctor", "--hosts", "hosts.yaml"]).stdout;
+    assert!(doctor.contains(&format!("2 by grub; {golden} runs")), "{doctor}");
+    assert!(doctor.contains("2 online, others by hotplug"), "{doctor}");
     let ran = host.run(&["run", "m.yaml"]);
     assert_eq!(ran.status, 0, "{}\n{}", ran.stdout, ran.stderr);
     assert_eq!(outcomes(&host), ["c0r1 number", "c1r1 number", "c2r1 number", "c3r1 number"]);
@@ -184,5 +189,24 @@ async fn expect_the_run_to_go_on_and_the_golden_kernel_after_it_when_the_control
     assert_eq!(outcomes(&host), ["c0r1 number"], "{}", ran.stderr);
     let asked = fs::read_to_string(run_folder(&host).join("boots.jsonl")).expect("what was done");
     assert_eq!(asked.matches(r#""step":"boots""#).count(), 2, "there and back: {asked}");
+    is_golden(&host).await;
+}
+
+#[tokio::test]
+async fn expect_the_golden_kernel_when_the_run_is_interrupted_on_another_one() {
+    let host = Host::with_grub(2, |_| {});
+    host.agent().await;
+    let (golden, other) = (kernel(GOLDEN).release, kernel(OTHER).release);
+    host.write("hosts.yaml", &host.hosts_file(&by_grub("")));
+    host.write("m.yaml", &matrix(&format!("{{ kernel: [{other}] }}"), "sleep 150"));
+    let mut controller = start(&host, &["run", "m.yaml"]);
+    let said = || fs::read_to_string(host.path().join("said")).unwrap_or_default();
+    let is_up = || fs::read_to_string(run_folder(&host).join("boots.jsonl")).unwrap_or_default();
+    wait_for("the host boots", || said().contains("boots kernel").then_some(()));
+    wait_for("it is up again", || is_up().contains(r#""step":"up""#).then_some(()));
+    kill_process(Pid::from_child(&controller), Signal::INT).expect("our child");
+    let status = controller.wait().expect("our child");
+    assert_eq!(status.code(), Some(130), "{}", said());
+    assert!(said().contains(&format!("host {NAME} runs {golden} again")), "{}", said());
     is_golden(&host).await;
 }

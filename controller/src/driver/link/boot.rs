@@ -248,3 +248,55 @@ fn no_words(host: &str, by: &BootMethod) -> Failed {
 fn silent(what: &str, limit: Duration) -> String {
     format!("its agent has not {what} within {} s", limit.as_secs())
 }
+
+#[cfg(test)]
+mod tests {
+    use drover_matrix::CpuWord;
+
+    use super::*;
+
+    fn verdict(failed: Failed) -> Verdict {
+        match failed {
+            Failed::Refused(None, verdict) => verdict,
+            Failed::Refused(Some(_), _) | Failed::Lost(_) => {
+                panic!("it is refused before anything is written")
+            }
+        }
+    }
+
+    #[test]
+    fn expect_a_remedy_when_the_boot_loader_takes_no_words() {
+        for (by, remedy) in [
+            (BootMethod::Grub { folder: None }, "GRUB_CMDLINE_LINUX"),
+            (BootMethod::Command(vec!["next".to_owned()]), "{{ words }}"),
+            (BootMethod::EfiBootNext, "by: hotplug"),
+        ] {
+            let verdict = verdict(no_words("big", &by));
+            assert_eq!(verdict.cause(), "wrong-cpus");
+            assert!(verdict.detail().contains(remedy), "{}", verdict.detail());
+        }
+        assert_eq!(word(&(2, CpusBy::Boot(CpuWord::MaxCpus))).as_deref(), Some("maxcpus=2"));
+        assert_eq!(word(&(2, CpusBy::Hotplug)), None);
+    }
+
+    #[test]
+    fn expect_a_refusal_told_from_a_connection_that_broke() {
+        let host = "big".parse().unwrap();
+        for no in [
+            Status::failed_precondition("no such entry"),
+            Status::unimplemented("this agent does not arm kernels"),
+            Refusal::TasksRunning.status("a task runs"),
+        ] {
+            let verdict = verdict(failed(&host, &no));
+            assert_eq!(verdict.cause(), "wrong-kernel");
+            assert_eq!(verdict.detail(), format!("the agent of big says: {}", no.message()));
+        }
+        for lost in [
+            Status::unavailable("broken pipe"),
+            Status::unknown("h2"),
+            Refusal::StaleLease.status("another controller"),
+        ] {
+            assert!(matches!(failed(&host, &lost), Failed::Lost(_)), "{lost}");
+        }
+    }
+}

@@ -225,6 +225,11 @@ impl Driver {
         }
     }
 
+    /// Whether a host was told to boot, and has not been seen since.
+    pub(in crate::driver) fn is_booting(&self, host: &Name) -> bool {
+        self.machines.ledger.of(host).leaves().is_some()
+    }
+
     /// The power of a host is cycled: what it comes back as is no boot of ours.
     pub(in crate::driver) fn note_cycle(&mut self, host: &Name) {
         if let Some(booting) = self.machines.booting.get_mut(host) {
