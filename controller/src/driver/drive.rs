@@ -8,7 +8,7 @@ use std::{
 };
 
 use drover_matrix::{Matrix, RenderError, Renderer};
-use drover_model::{AttemptId, HostFacts, Name, RunId, TaskEventKind, TaskId};
+use drover_model::{AttemptId, HostFacts, Name, RunId};
 use drover_sched::{Effect, Effects, Ended, Event, PlanError, Scheduler};
 use drover_store::{CloseError, ResultsDir, RunState, SqliteStore, Token, Writer};
 use tokio::{
@@ -18,10 +18,11 @@ use tokio::{
 
 use super::{
     Progress,
-    attempt::{LiveAttempt, LiveTask},
+    attempt::LiveAttempt,
     internal_event::InternalEvent,
     link::{self, Link},
     machine::{Ledger, Machines},
+    reported::KindOnly,
     setup::HostSetup,
     signals,
     soak::{Recorder, Shape, Times},
@@ -420,31 +421,6 @@ impl Driver {
         ))
     }
 
-    /// Whether a task is on this host, as far as is known: what one host says counts for no other.
-    fn may_report(&self, host: &Name, task: &TaskId) -> bool {
-        let Some(role) = self.matrix.roles().iter().position(|role| role.name == task.role) else {
-            return false;
-        };
-        let per_host = self.matrix.roles().get(role).map_or(1, |role| role.instances);
-        let seats = self.attempts.get(&task.attempt).and_then(|attempt| attempt.seats.as_ref());
-        seats.is_none_or(|seats| seats.host(role, task.instance, per_host) == Some(host))
-    }
-
-    fn note_task(&mut self, event: drover_model::TaskEvent) {
-        let Some(attempt) = self.attempt_mut(event.task.attempt) else { return };
-        let task: &mut LiveTask = attempt.tasks.entry(event.task).or_default();
-        match event.kind {
-            TaskEventKind::Started { cpus, .. } => task.cpus = cpus,
-            TaskEventKind::Ended(end) => task.end = Some(end),
-            TaskEventKind::Armed
-            | TaskEventKind::Released { .. }
-            | TaskEventKind::Ready { .. }
-            | TaskEventKind::Round { .. }
-            | TaskEventKind::Lines { .. }
-            | TaskEventKind::Stalled { .. } => {}
-        }
-    }
-
     /// The books of an attempt; opened at its first mention. `None` for attempts of cells that are not in the matrix.
     pub(super) fn attempt_mut(&mut self, id: AttemptId) -> Option<&mut LiveAttempt> {
         use std::collections::btree_map::Entry;
@@ -454,20 +430,6 @@ impl Driver {
                 let planned = self.matrix.cell(id.trial.cell)?;
                 Some(entry.insert(LiveAttempt::new(planned.cell)))
             }
-        }
-    }
-}
-
-/// The name of an event without its outputs, for the log.
-struct KindOnly<'a>(&'a TaskEventKind);
-
-impl std::fmt::Debug for KindOnly<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            TaskEventKind::Ended(end) => write!(f, "Ended({:?})", end.kind),
-            TaskEventKind::Round { number, end } => write!(f, "Round({number}, {:?})", end.kind),
-            TaskEventKind::Lines { text, .. } => write!(f, "Lines({} bytes)", text.len()),
-            other => other.fmt(f),
         }
     }
 }

@@ -38,6 +38,7 @@ mod observed;
 mod power;
 mod prepare;
 mod progress;
+mod reported;
 mod setup;
 mod signals;
 mod soak;

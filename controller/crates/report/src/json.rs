@@ -3,6 +3,7 @@
 //! Own types instead of the stored records, so that a change of the store does not change what others read.
 
 mod document;
+mod task;
 
 use std::io::Write;
 
