@@ -22,7 +22,9 @@ impl Driver {
         let mut needed = Vec::new();
         for host in prepare::hosts_under_test(&self.matrix, &seats) {
             match self.look_at(&planned.cell, host)? {
-                Look::Right(expected) => machines.push((host.clone(), *expected)),
+                Look::Right(expected) => {
+                    machines.extend(self.is_proven(host).then(|| (host.clone(), *expected)));
+                }
                 Look::Needed => needed.push(host.clone()),
                 Look::Wrong(verdict) => return refuse(verdict),
             }

@@ -44,8 +44,6 @@ fn expect_a_table_and_raw_outputs_after_a_run() {
             if path.is_dir() {
                 let out = fs::read_to_string(path.join("job.0.stdout")).unwrap();
                 assert!(out.starts_with("value="), "{out}");
-                let proof = fs::read_to_string(path.join("machine.local.json")).unwrap();
-                assert!(proof.contains("\"boot_id\"") && proof.contains("\"cpus\""), "{proof}");
                 outputs += 1;
             } else {
                 assert!(path.ends_with("drover.log"), "{}", path.display());

@@ -1,5 +1,7 @@
 //! CPU counts as an axis: what the table says of them, and what the plan says of the boots that they cost.
 
+use std::fs;
+
 use crate::harness::Lab;
 
 /// A job that gives less the more CPUs it has, on a machine that has two.
@@ -28,6 +30,15 @@ fn expect_every_format_to_say_where_more_cpus_gave_less() {
                 (900 against 1,800 1/s)\n  n=5: 2 CPUs gave 50 % less than 1 (1,500 against 3,000 1/s)\n";
     assert!(ran.stdout.contains(said), "{}", ran.stdout);
     lab.run(&["report"]).expect(0).says(said);
+    let runs = fs::read_dir(lab.results().join("runs")).unwrap();
+    let attempts = runs.flat_map(|run| fs::read_dir(run.unwrap().path()).unwrap());
+    let attempts: Vec<_> =
+        attempts.map(|attempt| attempt.unwrap().path()).filter(|path| path.is_dir()).collect();
+    for attempt in &attempts {
+        let proof = fs::read_to_string(attempt.join("machine.local.json")).unwrap();
+        assert!(proof.contains("\"boot_id\"") && proof.contains("\"cpus\""), "{proof}");
+    }
+    assert_eq!(attempts.len(), 12);
     lab.run(&["report", "--format", "markdown"])
         .expect(0)
         .says("- n=3: 2 CPUs gave 50 % less than 1 (900 against");
@@ -53,7 +64,7 @@ fn expect_a_boot_planned_for_each_machine_that_cells_ask_for() {
     assert!(plan.stdout.contains("timeouts bound it to 50m 0s\n"), "{}", plan.stdout);
     let shuffled = lab.write(
         "s.yaml",
-        &std::fs::read_to_string(matrix).unwrap().replace("repeat: 3", "repeat: 3\norder: shuffled\nseed: 1"),
+        &fs::read_to_string(matrix).unwrap().replace("repeat: 3", "repeat: 3\norder: shuffled\nseed: 1"),
     );
     let plan = lab.run(&["plan", "--hosts", "vms.yaml", shuffled.to_str().unwrap()]).expect(0);
     let boots: u32 = plan.stdout.lines().find_map(|line| line.strip_suffix(" boots")?.parse().ok()).unwrap();

@@ -1,6 +1,7 @@
 //! The proof: what the hosts under test say of themselves before a trial and after it, kept beside its outputs.
 
 use drover_connect::Target;
+use drover_matrix::Axis;
 use drover_model::{AttemptId, Cell, HostFacts, Name, NgCause, Verdict};
 use drover_sched::Event;
 use drover_vm::{Expected, Mismatch};
@@ -54,6 +55,16 @@ impl Driver {
             Some(vm) => Some(Self::look_at_vm(vm, cell, &self.links.get(host)?.hello().facts)),
             None => self.look_at_real(cell, host),
         }
+    }
+
+    /// Whether a host is asked after every trial what it is: where a cell may ask for a machine, or the host can be made another
+    /// one. Asking costs a cell without work a fifth of its time; elsewhere, what the host said when it was connected will do, and
+    /// its boot id, which every connection tells.
+    pub(in crate::driver) fn is_proven(&self, host: &Name) -> bool {
+        self.matrix.axes().iter().any(Axis::is_machine)
+            || self.hosts.get(host).is_some_and(|setup| {
+                matches!(setup.target, Target::Vm(_)) || setup.boot.is_some() || setup.cpus.is_some()
+            })
     }
 
     /// Makes a host the machine that an attempt asks for.
