@@ -36,7 +36,8 @@ fn check_file(path: &Path, options: &Options, screen: &Screen) -> Result<String,
     {
         let source = Source::new(path.display().to_string(), bytes);
         let file = parse_hosts(&source).map_err(|found| refuse(found, screen))?;
-        let mut found = format!("{} hosts", file.hosts.len());
+        let count = file.hosts.len();
+        let mut found = if count == 1 { "1 host".to_owned() } else { format!("{count} hosts") };
         let can = |host: &HostEntry| Some(format!("\n  {} {}", host.name, abilities(host)?));
         file.hosts.iter().filter_map(can).take(MOST_HOSTS).for_each(|line| found.push_str(&line));
         return Ok(found);

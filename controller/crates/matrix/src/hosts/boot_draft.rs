@@ -105,7 +105,7 @@ fn boot(entry: &Entry, what: &str, problems: &mut Problems) -> Option<Placed<Boo
         let help = "nothing stands for anything in the command that reboots";
         words.iter().map(|word| placeholders::argument(word, &[], help, problems)).collect::<Option<Vec<_>>>()
     });
-    let kernels = by.map(|by| kernels(&fields, by, problems)).unwrap_or_default();
+    let kernels = kernels(&fields, by, problems);
     let by = match by? {
         By::Grub => BootMethod::Grub { folder: folder.transposed()? },
         By::EfiBootNext => BootMethod::EfiBootNext,
@@ -177,7 +177,8 @@ fn on_host(node: &Node, what: &str, problems: &mut Problems) -> Option<String> {
     Some(path)
 }
 
-fn kernels(fields: &Fields<'_>, by: By, problems: &mut Problems) -> Vec<BootKernel> {
+/// Without a known method, what is wrong whatever it is.
+fn kernels(fields: &Fields<'_>, by: Option<By>, problems: &mut Problems) -> Vec<BootKernel> {
     let Some(node) = fields.get("kernels") else {
         if fields.lacks("kernels") {
             let help = format!("add {KERNELS}: label -> how the host boots it");
@@ -193,14 +194,18 @@ fn kernels(fields: &Fields<'_>, by: By, problems: &mut Problems) -> Vec<BootKern
     entries.iter().filter_map(|entry| kernel(entry, by, problems)).collect()
 }
 
-fn kernel(entry: &Entry, by: By, problems: &mut Problems) -> Option<BootKernel> {
+fn kernel(entry: &Entry, by: Option<By>, problems: &mut Problems) -> Option<BootKernel> {
     let label = machine::own_label(&entry.key, problems)?;
-    let main = if by == By::Kexec { "image" } else { "entry" };
     if let Kind::Scalar(_) = &entry.value.kind {
-        let place = main_place(&entry.value, by, &label, problems)?;
+        let place = main_place(&entry.value, by?, &label, problems)?;
         return bare(label, place, &entry.key, problems);
     }
     let fields = Fields::open(&entry.value, format!("kernel `{label}`"), keys::BOOT_KERNEL, problems)?;
+    let Some(by) = by else {
+        fields.get("release").and_then(|node| release(node, &label, problems));
+        return None;
+    };
+    let main = if by == By::Kexec { "image" } else { "entry" };
     let others: &[&str] = if by == By::Kexec { &["entry"] } else { &["image", "initrd", "cmdline"] };
     let mut sound = true;
     for other in others.iter().filter_map(|key| fields.entry(key)) {
