@@ -127,7 +127,7 @@ impl ConnectError {
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Ssh(error) => error.is_permanent(),
-            Self::Tls(error) => !matches!(error, TlsError::Tcp { .. } | TlsError::Slow { .. }),
+            Self::Tls(error) => error.is_permanent(),
             // It was tried as often as makes sense.
             Self::Protocol { .. } | Self::Vm(_) => true,
             _ => false,

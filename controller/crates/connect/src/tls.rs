@@ -241,3 +241,16 @@ pub enum TlsError {
         source: io::Error,
     },
 }
+
+impl TlsError {
+    /// Whether trying again would not help before somebody has changed something. A connection that breaks without a word of TLS
+    /// may be one to a machine that goes down or comes up.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Tcp { .. } | Self::Slow { .. } => false,
+            Self::Broken { source, .. } => source.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()),
+            _ => true,
+        }
+    }
+}

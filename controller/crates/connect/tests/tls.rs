@@ -230,6 +230,34 @@ async fn expect_the_reason_when_nothing_that_speaks_tls_is_there() {
     says(&error, address, "0.05 s");
 }
 
+/// The port of a machine that goes down, or comes up, may be answered by something before it that has nobody to hand it to.
+#[tokio::test]
+async fn expect_another_try_to_make_sense_when_the_connection_breaks_before_a_word_of_the_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    let pki = pki(dir.path());
+    for reads in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let closes = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // What is not read makes a reset of the end; else it is an orderly one.
+            if reads {
+                let _ = stream.read(&mut [0; 4096]);
+            } else {
+                let _ = stream.peek(&mut [0]);
+            }
+        });
+        let error = connect(&options(&pki, "box", address)).await.unwrap_err();
+        closes.join().unwrap();
+        assert!(matches!(error, ConnectError::Tls(TlsError::Broken { .. })), "{error:?}");
+        assert!(!error.is_permanent(), "{error:?}");
+    }
+    // One that is somebody else stays that.
+    let world = world();
+    let error = connect(&options(&pki, "box", world.agent.address)).await.unwrap_err();
+    assert!(error.is_permanent(), "{error:?}");
+}
+
 /// A certificate that the authority of `pki` signs, made by hand.
 fn by_hand(
     pki: &Path,
