@@ -349,9 +349,8 @@ fn expect_steal_and_foreign_load_when_shares_are_above_their_limits() {
         ]
     };
     let with = |cpu: [_; 5], ours: &[_]| judged(&[&cpu[..], ours].concat());
-    let ours = [("task.a.user_ticks", COUNTER, 0, 200), ("task.b.system_ticks", COUNTER, 100, 180)];
-    let agent = [("agent.user_ticks", COUNTER, 0, 15)];
-    assert_eq!(with(cpu(300, 700, 0), &[&ours[..], &agent].concat()), []);
+    let ours = [("ours.user_ticks", COUNTER, 0, 200), ("ours.system_ticks", COUNTER, 100, 180)];
+    assert_eq!(with(cpu(325, 675, 0), &ours), []);
     let findings = with(cpu(400, 600, 0), &ours);
     assert_eq!(findings.len(), 1);
     assert_eq!(findings[0].0, DoubtKind::ForeignLoad);
@@ -423,4 +422,24 @@ fn expect_fds_and_taint_when_they_come_near_or_change() {
     assert_eq!(judged(&[("kernel.tainted", GAUGE, 0, 0)]), []);
     let findings = judged(&[("kernel.tainted", GAUGE, 0, 512)]);
     assert_eq!(findings, [(DoubtKind::Tainted, "kernel.tainted changed from 0 to 512".to_owned())]);
+}
+
+/// A process that ends between two samples has used what its parent then has waited for; this process stands for the agent here.
+#[test]
+fn expect_the_time_of_a_task_counted_when_it_begins_and_ends_between_two_samples() {
+    let mut sensors = Sensors::open(&SensorOptions::default()).unwrap();
+    let mut sample = Sample::default();
+    let mut ours = |sensors: &mut Sensors, tasks: &[TaskProcesses<'_>]| {
+        sensors.read(tasks, &mut sample);
+        value(sensors, &sample, "ours.user_ticks").unwrap()
+            + value(sensors, &sample, "ours.system_ticks").unwrap()
+    };
+    let before = ours(&mut sensors, &[]);
+    let burn = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+    let mut child = Command::new("sh").args(["-c", burn]).spawn().unwrap();
+    let pids = [child.id()];
+    let seen = ours(&mut sensors, &[TaskProcesses { name: "a", pids: &pids }]);
+    child.wait().unwrap();
+    let after = ours(&mut sensors, &[]);
+    assert!(before <= seen && after >= before + 5.0, "{before} {seen} {after}");
 }

@@ -170,14 +170,8 @@ fn cpu_time(window: &Window<'_>, context: &Context, doubts: &mut Vec<Doubt>) {
         doubts.push(Doubt { kind: DoubtKind::Steal, detail: text });
     }
     let Some((total, busy)) = window.ticks("all", &["user", "nice", "system"]) else { return };
-    let tasks = ["task.", "agent."].into_iter().flat_map(|start| {
-        [".user_ticks", ".system_ticks"].into_iter().flat_map(move |end| {
-            // The agent has no name between.
-            let end = if start == "agent." { end.trim_start_matches('.') } else { end };
-            window.matching(start, end)
-        })
-    });
-    let ours: f64 = tasks.filter_map(|(_, id)| window.grown_of(id)).sum();
+    let ours = ["ours.user_ticks", "ours.system_ticks"].into_iter();
+    let ours: f64 = ours.filter_map(|name| window.grown_of(window.schema.find(name)?)).sum();
     let foreign = (busy - ours) / total;
     if foreign > context.foreign_share {
         let text = format!(

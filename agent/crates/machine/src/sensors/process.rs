@@ -22,6 +22,16 @@ pub(crate) struct Spent {
     pub(crate) major_faults: u64,
 }
 
+impl Spent {
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            user: self.user.saturating_add(other.user),
+            system: self.system.saturating_add(other.system),
+            major_faults: self.major_faults.saturating_add(other.major_faults),
+        }
+    }
+}
+
 /// The figures of one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {

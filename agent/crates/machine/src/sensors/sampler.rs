@@ -17,7 +17,7 @@ use super::{
     sample::Sample,
     schema::Schema,
     sink::{Parse, Sink},
-    tasks::{Pace, Reading, Task, TaskProcesses, Tasks},
+    tasks::{Ours, Pace, Reading, Task, TaskProcesses, Tasks},
 };
 
 /// How often samples are meant to be taken.
@@ -64,6 +64,7 @@ pub struct Sensors {
     frequencies: Frequencies,
     tasks: Tasks,
     agent: Task,
+    ours: Ours,
     agent_reader: ProcessReader,
     agent_open: usize,
     boot_id: Option<String>,
@@ -96,6 +97,7 @@ impl Sensors {
         let mut sample = Sample::default();
         let mut sink = Sink { schema: &mut schema, sample: &mut sample, refused: &mut refused };
         let agent = Task::new("agent", false, &mut sink);
+        let ours = Ours::new(&mut sink);
         let boot_id = std::fs::read_to_string(root.join("proc/sys/kernel/random/boot_id")).ok();
         Ok(Self {
             schema,
@@ -105,6 +107,7 @@ impl Sensors {
             frequencies: Frequencies::new(root),
             tasks: Tasks::new(root),
             agent,
+            ours,
             agent_reader: ProcessReader::new(root),
             agent_open: 0,
             boot_id: boot_id.map(|id| id.trim().to_owned()),
@@ -135,7 +138,8 @@ impl Sensors {
         let mut reading = Reading { reader: &mut self.agent_reader, buffer, open: &mut self.agent_open };
         self.agent.read(&[std::process::id()], pace, &mut reading);
         self.agent.put(self.page, &mut sink);
-        self.tasks.read(tasks, pace, buffer, &mut sink);
+        let of_tasks = self.tasks.read(tasks, pace, buffer, &mut sink);
+        self.ours.put(self.agent.spent().plus(of_tasks), &mut sink);
         self.turn += 1;
     }
 

@@ -67,7 +67,8 @@ impl Tasks {
         pace: Pace,
         buffer: &mut Vec<u8>,
         sink: &mut Sink<'_>,
-    ) {
+    ) -> Spent {
+        let mut all = Spent::default();
         for TaskProcesses { name, pids } in tasks {
             if !self.tasks.contains_key(*name) && self.tasks.len() < MAX_TASKS {
                 let task = Task::new(&format!("task.{name}"), true, sink);
@@ -77,10 +78,35 @@ impl Tasks {
             task.turn = pace.turn;
             task.read(pids, pace, &mut Reading { reader: &mut self.reader, buffer, open: &mut self.open });
             task.put(self.page, sink);
+            all = all.plus(task.spent());
         }
         for task in self.tasks.values_mut().filter(|task| task.turn != pace.turn) {
             task.forget_except(pace.turn, &mut self.open);
         }
+        all
+    }
+}
+
+/// CPU time of the agent and all tasks, those included that have ended: what a task used since it was read last is the agent's as
+/// soon as that has waited for it.
+#[derive(Debug)]
+pub(crate) struct Ours {
+    ids: [Option<SeriesId>; 2],
+    user: Total,
+    system: Total,
+}
+
+impl Ours {
+    pub(crate) fn new(sink: &mut Sink<'_>) -> Self {
+        let ids = ["ours.user_ticks", "ours.system_ticks"].map(|name| sink.counter(name.to_owned(), TICKS));
+        Self { ids, user: Total::default(), system: Total::default() }
+    }
+
+    /// Puts the sum of agent and tasks into the sample.
+    pub(crate) fn put(&mut self, sum: Spent, sink: &mut Sink<'_>) {
+        let [user, system] = self.ids;
+        sink.put(user, Some(self.user.next(sum.user)));
+        sink.put(system, Some(self.system.next(sum.system)));
     }
 }
 
@@ -191,6 +217,12 @@ impl Task {
         }
     }
 
+    /// What its processes have used, and children that those have waited for.
+    pub(crate) fn spent(&self) -> Spent {
+        let spent = self.processes.values().flat_map(|process| [process.figures.own, process.figures.waited]);
+        spent.fold(Spent::default(), Spent::plus)
+    }
+
     /// Reads its processes, and forgets those that are gone.
     pub(crate) fn read(&mut self, pids: &[u32], pace: Pace, reading: &mut Reading<'_>) {
         let parts = u64::try_from(pids.len().div_ceil(pace.processes.max(1))).unwrap_or(u64::MAX);
@@ -238,12 +270,7 @@ impl Task {
         let mut most: Option<(u64, u64)> = None;
         for Process { figures, dear, .. } in self.processes.values() {
             let waited = if self.waited { figures.waited } else { Spent::default() };
-            spent.user = spent.user.saturating_add(figures.own.user).saturating_add(waited.user);
-            spent.system = spent.system.saturating_add(figures.own.system).saturating_add(waited.system);
-            spent.major_faults = spent
-                .major_faults
-                .saturating_add(figures.own.major_faults)
-                .saturating_add(waited.major_faults);
+            spent = spent.plus(figures.own).plus(waited);
             match figures.state {
                 b'R' => running += 1,
                 b'D' => blocked += 1,
