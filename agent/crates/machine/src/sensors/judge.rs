@@ -23,8 +23,8 @@ pub struct Context {
     /// The frequency of a CPU counts where it was busy for at least this share of the time since the sample before: idle ones clock
     /// down, and that is right.
     pub busy_share: f64,
-    /// Share of all CPU time that neither tasks nor agent nor interrupts used. Processes that lived between two samples and that no
-    /// process of the task waited for cannot be told from foreign ones.
+    /// Share of all CPU time that neither tasks nor agent nor interrupts used. Processes that lived between two samples and that
+    /// neither a process of a task nor the agent waited for cannot be told from foreign ones.
     pub foreign_share: f64,
     /// Share of its limit of open files that a process used.
     pub fd_share: f64,
