@@ -34,6 +34,7 @@ mod credentials;
 mod dir;
 mod evidence;
 mod fd;
+mod journal;
 mod lease;
 mod log;
 mod network;

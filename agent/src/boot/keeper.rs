@@ -8,14 +8,17 @@ use std::{
 use drover_machine::boot::{BootError, RebootBy, RebootError, Undo, Words, plan};
 use drover_model::{BootOnce, RunId};
 
-use super::journal::{Armed, Intent, Journal, JournalError};
-use crate::text::chain;
+use super::intent::{Armed, Intent};
+use crate::{
+    journal::{Journal, JournalError},
+    text::chain,
+};
 
 /// What is armed, and how it is taken back.
 #[derive(Debug)]
 pub struct BootKeeper {
     root: PathBuf,
-    journal: Journal,
+    journal: Journal<Intent>,
     intent: Option<Intent>,
     /// This agent is taking the host down.
     going_down: bool,

@@ -2,7 +2,7 @@
 //! when the host changes hands, and at the agent's start.
 //!
 //! What undoes it is written to the file `boot` of the state directory, with the boot id, before the boot loader is told
-//! (`journal`). So is that a reboot was asked for. The next agent finds it: after a boot, it looks whether the boot loader has
+//! (`intent`). So is that a reboot was asked for. The next agent finds it: after a boot, it looks whether the boot loader has
 //! cleared what was set for one boot, and clears it otherwise; in the same boot it takes it back, unless the host is about to go
 //! down. What cannot be taken back quarantines the host.
 //!
@@ -11,7 +11,7 @@
 //! A test lab can give the agent a recorded tree in place of the host's files: [`LAB_ROOT_VARIABLE`] names it. Such a host can be
 //! rebooted by a command only.
 
-mod journal;
+mod intent;
 mod keeper;
 mod turn;
 

@@ -8,14 +8,17 @@ use drover_machine::hotplug::{
 use drover_model::RunId;
 use drover_supervise::{AffinityLost, CpuSet, OwnAffinity};
 
-use super::journal::{Before, Journal, JournalError};
-use crate::text::chain;
+use super::before::Before;
+use crate::{
+    journal::{Journal, JournalError},
+    text::chain,
+};
 
 /// What is changed, and how to change it.
 #[derive(Debug)]
 pub struct CpuKeeper {
     sysfs: Sysfs,
-    journal: Journal,
+    journal: Journal<Before>,
     changed: Option<Changed>,
 }
 

@@ -1,7 +1,7 @@
 //! The host's CPUs, taken offline for the run that holds the host and put back afterwards. Called by the service for `SetCpus`
 //! and when the host changes hands, by the server at the agent's start and end.
 //!
-//! What was online is written to the file `cpus` of the state directory, with the boot id, before the first CPU goes (`journal`).
+//! What was online is written to the file `cpus` of the state directory, with the boot id, before the first CPU goes (`before`).
 //! The file is there for as long as anything may be changed. So whatever happens to the agent, the next one knows what to put
 //! back; after a reboot there is nothing to put back, and the file is only removed. What does not come back quarantines the
 //! host, and is tried again by the next agent.
@@ -10,7 +10,7 @@
 //!
 //! A test lab can give the agent a recorded tree in place of the machine's CPUs: [`LAB_ROOT_VARIABLE`] names it.
 
-mod journal;
+mod before;
 mod keeper;
 mod turn;
 
